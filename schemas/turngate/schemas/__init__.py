@@ -1,0 +1,1 @@
+"""Nouns on the wire: every record that turngate reads or writes, its codec and its digests."""

@@ -1,0 +1,1 @@
+"""Where records flow: topics, keys, groups, who reads and who writes."""

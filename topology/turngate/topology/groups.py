@@ -1,0 +1,68 @@
+"""The roles: one consumer group each, what it reads, at which isolation, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from turngate.topology.topics import TOPICS
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSpec:
+    """One role. `inputs` are logical topic names; the group's set of topics never changes under one group name."""
+
+    name: str
+    inputs: tuple[str, ...]
+    isolation: Isolation
+    outputs: tuple[str, ...]
+    generation: int = 1
+    """Raised with any change of `inputs`: a new set of topics is a new group name."""
+
+    def group(self, prefix: str) -> str:
+        """The consumer group's name on the broker."""
+        return f"{prefix}.{self.name}.g{self.generation}"
+
+    def transactional_id(self, prefix: str, partition: int) -> str:
+        """The one transactional id of a partition number of this role (DESIGN §4 rule 3)."""
+        return f"{self.group(prefix)}.{partition}"
+
+
+def _outputs(role: str) -> tuple[str, ...]:
+    return tuple(spec.name for spec in TOPICS.values() if role in spec.writers)
+
+
+ROLES: Mapping[str, RoleSpec] = {
+    role.name: role
+    for role in (
+        RoleSpec(
+            name="validator", inputs=("turn-requests", "control"), isolation="read_committed",
+            outputs=_outputs("validator"),
+        ),
+        RoleSpec(
+            name="dispatcher", inputs=("sequences",), isolation="read_committed", outputs=_outputs("dispatcher")
+        ),
+        RoleSpec(
+            name="reassembler", inputs=("stream-events",), isolation="read_uncommitted",
+            outputs=_outputs("reassembler"),
+        ),
+        RoleSpec(
+            name="ledger", inputs=("turns", "tool-results", "control"), isolation="read_committed",
+            outputs=_outputs("ledger"),
+        ),
+        RoleSpec(
+            name="recovery", inputs=("turns", "session-events", "control"), isolation="read_committed",
+            outputs=_outputs("recovery"),
+        ),
+        RoleSpec(
+            name="edge", inputs=("session-events",), isolation="read_uncommitted", outputs=_outputs("edge")
+        ),
+        RoleSpec(
+            name="observer", inputs=("turns", "dispatches", "verdicts"), isolation="read_committed",
+            outputs=_outputs("observer"),
+        ),
+    )
+}  # fmt: skip
