@@ -1,0 +1,1 @@
+"""Redis as the arbiter: bucket keys, script loading, toolsets and instance numbers."""

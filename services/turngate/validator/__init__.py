@@ -1,0 +1,1 @@
+"""The validator role."""
