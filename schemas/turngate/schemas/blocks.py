@@ -32,7 +32,8 @@ class BlockContent(Model):
     """What a block says. Exactly what was received: text as text, opaque parts as their JSON text.
 
     text: text, thinking and refusal text, result text, notice text.
-    data: an opaque provider part, the exact JSON text as received (redacted thinking, server tools, image parts).
+    data: an opaque provider part, the exact JSON text as received (redacted thinking, server tools, image
+    parts).
     signature: a thinking signature, verbatim.
     tool, arguments_raw: of a tool_call; `arguments_raw` is the exact argument text.
     status: of a tool_result.
@@ -50,7 +51,8 @@ class BlockContent(Model):
 class Block(Model):
     """One block of a committed turn or of a candidate.
 
-    id: stable and unique in the conversation: role letter, revision of the turn, suffix (`u-80`, `a-81-c1`, `t-81-r1`).
+    id: stable and unique in the conversation: role letter, revision of the turn, suffix (`u-80`, `a-81-c1`,
+    `t-81-r1`).
     turn: revision of the turn that holds it. order: place inside the turn, from 0.
     scope: `conversation`, `turn`, or `artifact` with the covered revisions.
     """

@@ -1,7 +1,7 @@
 """The only place that serialises: our records to canonical bytes (RFC 8785) and back.
 
-Our own records hold no floats, no integers beyond 2^53-1 and only ASCII keys, so orjson with sorted keys *is* the
-canonical form of RFC 8785. Foreign content travels inside strings and is never re-serialised.
+Our own records hold no floats, no integers beyond 2^53-1 and only ASCII keys, so orjson with sorted keys
+*is* the canonical form of RFC 8785. Foreign content travels inside strings and is never re-serialised.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from typing import TypeVar
 import orjson
 from pydantic import ValidationError
 
-from turngate.schemas.base import Record
+from turngate.schemas.base import Model, Record
 from turngate.schemas.errors import InvalidRecord, UnknownSchema
 
 R = TypeVar("R", bound=Record)
+M = TypeVar("M", bound=Model)
+
 
 def canonical_bytes(value: object) -> bytes:
     """Canonical JSON (RFC 8785 for our value range) of plain data or of a record.
 
-    Raises InvalidRecord where the value holds something JSON cannot (a lone surrogate, an object of unknown type).
+    Raises InvalidRecord where the value holds something JSON cannot (a lone surrogate, an object of unknown
+    type).
     """
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
@@ -32,10 +35,24 @@ def encode(record: Record) -> bytes:
     return canonical_bytes(record.model_dump(mode="python", by_alias=True, exclude_none=True))
 
 
+def encode_model(model: Model) -> bytes:
+    """A part of a record on its own, in canonical bytes (kept in Redis, never a topic's value)."""
+    return canonical_bytes(model.model_dump(mode="python", by_alias=True, exclude_none=True))
+
+
+def decode_model(kind: type[M], data: bytes) -> M:
+    """What `encode_model` wrote. Raises InvalidRecord."""
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        raise InvalidRecord(f"{kind.__name__} cannot be read ({error.error_count()} errors)") from None
+
+
 def decode(kind: type[R], data: bytes | None) -> R:
     """One record of the given kind.
 
-    Raises InvalidRecord (not JSON, wrong shape; `path` names the field) or UnknownSchema (another schema or version).
+    Raises InvalidRecord (not JSON, wrong shape; `path` names the field) or UnknownSchema (another schema or
+    version).
     """
     if data is None:
         raise InvalidRecord("record has no value", code="null_value")
@@ -59,7 +76,8 @@ def _typed(kind: type[Record], error: ValidationError) -> InvalidRecord | Unknow
 def schema_name(data: bytes | None) -> str:
     """The `schema` field of a record without validating the rest.
 
-    Raises InvalidRecord where the value is missing, not JSON or not an object, UnknownSchema where it names none.
+    Raises InvalidRecord where the value is missing, not JSON or not an object, UnknownSchema where it names
+    none.
     """
     if data is None:
         raise InvalidRecord("record has no value", code="null_value")

@@ -22,10 +22,12 @@ Command = Literal[
 
 
 class Control(Record):
-    """One command. Which optional fields are needed depends on the command; its owner checks and says what is missing.
+    """One command. Which optional fields are needed depends on the command; its owner checks and says what
+    is missing.
 
     timer: timer_id, due_ms (written by recovery when a ledger timer is due).
-    cancel: operation_id or expected_cancel_generation. approve / deny: call_key. resolve_unknown: operation_id, generation.
+    cancel: operation_id or expected_cancel_generation. approve / deny: call_key. resolve_unknown:
+    operation_id, generation.
     """
 
     SCHEMA: ClassVar[str] = "Control"

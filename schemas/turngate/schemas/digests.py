@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from turngate.schemas.codec import canonical_bytes
 
 SEMANTIC_HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
-"""Headers that change what a request means; credentials, dates, idempotency keys and retry counters do not."""
+"""Headers that change what a request means; credentials, dates and retry counters do not."""
 
 EMPTY_HISTORY = "0" * 64
 """The history digest before the first turn of a chain."""

@@ -1,4 +1,4 @@
-"""DispatchManifest.v1 fixes the exact bytes of an operation; Dispatch.v1 says who sent which generation of them."""
+"""DispatchManifest.v1 fixes an operation's exact bytes; Dispatch.v1 says who sent which generation."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class TurnOptions(Model):
 class TurnRequest(Record):
     """One wanted assistant turn: new blocks (maybe none), and how it is to be made.
 
-    request_id is the idempotency key; cause_id is set where a held request comes back (`<requestId>/<head revision>`).
-    base_revision, where given, must be the head; otherwise the answer is `revision_conflict`.
+    request_id is the idempotency key; cause_id is set where a held request comes back (`<requestId>/<head
+    revision>`). base_revision, where given, must be the head; otherwise the answer is `revision_conflict`.
     withdraws: revision of the last input turn that is not to be rendered any more.
     """
 

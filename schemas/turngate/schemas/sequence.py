@@ -57,8 +57,10 @@ class OperationSpec(Model):
 class SequenceCommand(Record):
     """One send (or re-issue) of an operation.
 
-    expected_generation: the attempt generation the operation must have when this is accepted (0: never attempted).
-    manifest_digest: set on a re-issue; what is rendered must match it. issue: counts the re-issues, for the record id.
+    expected_generation: the attempt generation the operation must have when this is accepted (0: never
+    attempted).
+    manifest_digest: set on a re-issue; what is rendered must match it. issue: counts the re-issues, for the
+    record id.
     """
 
     SCHEMA: ClassVar[str] = "SequenceCommand"

@@ -1,7 +1,7 @@
 """SessionEvent.v1: the totally ordered stream of a conversation (DESIGN §9).
 
-One event is one line of JSON. `type` says which; the fields an event of a type must carry are listed in EVENT_FIELDS and
-checked at construction, so an event that lacks them cannot exist.
+One event is one line of JSON. `type` says which; the fields an event of a type must carry are listed in
+EVENT_FIELDS and checked at construction, so an event that lacks them cannot exist.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class SessionEvent(Record):
     """One event of the session stream.
 
     ordinal: place among the complete events of an attempt, from 0. step: start, delta or stop of a partial.
-    text_offset: where a text delta begins, in Unicode code points of its block. byte_count: argument bytes so far.
+    text_offset: where a text delta begins, in Unicode code points of its block. byte_count: argument bytes
+    so far.
     trace_only: goes to the trace and is never streamed. origin: child ids, outermost first.
     retry_in_ms: on request_end, when the next generation is due (absent: none follows).
     """

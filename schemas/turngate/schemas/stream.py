@@ -1,4 +1,7 @@
-"""Frames of `stream-events`: what one relay reports, in order (DESIGN §7). A frame is a report; the scripts decide."""
+"""Frames of `stream-events`: what one relay reports, in order (DESIGN §7).
+
+A frame is a report; the scripts decide.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,20 @@ from turngate.schemas.base import Count, Digest, Generation, Identifier, Millis,
 
 EndCause = Literal["eof", "reset", "timeout", "http", "cancelled", "handover", "notSent", "ownerGone"]
 Evidence = Literal[
-    "notSent", "rejected", "terminal", "providerTerminal", "connectionClosed", "ownerRestarted", "timeLimit", "operator"
+    "notSent",
+    "rejected",
+    "terminal",
+    "providerTerminal",
+    "connectionClosed",
+    "ownerRestarted",
+    "timeLimit",
+    "operator",
 ]
 """Why an attempt can no longer produce anything, DESIGN §6 "Evidence of termination"."""
 
 
 class FrameBase(Record):
-    """Names the attempt and the relay; the same three are in the headers so a frame can be skipped unparsed."""
+    """Names the attempt and the relay; the headers do too, so a frame can be skipped unparsed."""
 
     tenant: Name
     conversation: Name
@@ -38,7 +48,7 @@ class BeginFrame(FrameBase):
 
 
 class EventsFrame(FrameBase):
-    """Consecutive raw provider events; `events` are the exact JSON texts, `first_seq` numbers the first, from 0."""
+    """Consecutive raw events: `events` are the exact JSON texts, `first_seq` numbers the first, from 0."""
 
     SCHEMA: ClassVar[str] = "StreamEvents"
     schema_: Literal["StreamEvents.v1"] = Field(default="StreamEvents.v1", alias="schema")

@@ -41,7 +41,10 @@ class Toolset(Record):
 
 def toolset_digest(tenant: str, tools: tuple[ToolDeclaration, ...]) -> str:
     return record_digest(
-        {"tenant": tenant, "tools": [tool.model_dump(mode="python", by_alias=True, exclude_none=True) for tool in tools]}
+        {
+            "tenant": tenant,
+            "tools": [tool.model_dump(mode="python", by_alias=True, exclude_none=True) for tool in tools],
+        }
     )
 
 
@@ -68,7 +71,8 @@ class CallIdentity(Record):
 
 
 class ToolOrder(CallIdentity):
-    """Execute this once. `arguments_raw` is the exact text the model sent; `attempt` counts executions, from 1.
+    """Execute this once. `arguments_raw` is the exact text the model sent; `attempt` counts executions, from
+    1.
 
     deadline_ms: when the ledger acts on its own (epoch milliseconds).
     """

@@ -48,7 +48,8 @@ class Receipt(Model):
 class Turn(Record):
     """One committed turn: `revision` is the head after its commit.
 
-    cause_id: requestId of an input turn, operationId of an assistant turn, `settled/<revision>` of a tool turn.
+    cause_id: requestId of an input turn, operationId of an assistant turn, `settled/<revision>` of a tool
+    turn.
     usage_raw: the provider's own usage object, its exact JSON text.
     """
 

@@ -14,7 +14,8 @@ from turngate.schemas.requests import TurnRequest
 class Verdict(Record):
     """READY commits; WAITING and PAUSED hold the request whole (`request`); REJECTED ends it with findings.
 
-    reason: of WAITING or PAUSED, a stable word such as `operation_open`, `calls_open`, `unknown_toolset`, `paused`.
+    reason: of WAITING or PAUSED, a stable word such as `operation_open`, `calls_open`, `unknown_toolset`,
+    `paused`.
     """
 
     SCHEMA: ClassVar[str] = "Verdict"

@@ -13,7 +13,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSpec:
-    """One role. `inputs` are logical topic names; the group's set of topics never changes under one group name."""
+    """One role. `inputs` are logical topic names; one group name always has the same set of topics."""
 
     name: str
     inputs: tuple[str, ...]
@@ -43,7 +43,8 @@ ROLES: Mapping[str, RoleSpec] = {
             outputs=_outputs("validator"),
         ),
         RoleSpec(
-            name="dispatcher", inputs=("sequences",), isolation="read_committed", outputs=_outputs("dispatcher")
+            name="dispatcher", inputs=("sequences",), isolation="read_committed",
+            outputs=_outputs("dispatcher")
         ),
         RoleSpec(
             name="reassembler", inputs=("stream-events",), isolation="read_uncommitted",

@@ -1,7 +1,7 @@
 """Bucket and partition of a conversation (DESIGN §2).
 
-Bucket = murmur2(conversation key) mod 1024; partition = bucket mod partitions. Partition counts are powers of two up to
-1024, so the stock Kafka partitioner (murmur2 mod partitions) gives the same partition.
+Bucket = murmur2(conversation key) mod 1024; partition = bucket mod partitions. Partition counts are powers
+of two up to 1024, so the stock Kafka partitioner (murmur2 mod partitions) gives the same partition.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def bucket_of(key: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a conversation key. Raises ValueError unless `partitions` is a power of two up to 1024."""
+    """The partition of a conversation key. Raises ValueError unless `partitions` is a power of two."""
     check_partitions(partitions)
     return bucket_of(key) % partitions
 

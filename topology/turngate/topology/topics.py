@@ -1,6 +1,7 @@
 """Every topic, declared once: key, schemas, retention, limits, writers and readers.
 
-Services take their topics from here and nowhere else; provisioning, ACLs, AsyncAPI and the diagram are derived.
+Services take their topics from here and nowhere else; provisioning, ACLs, AsyncAPI and the diagram are
+derived.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class TopicSpec:
     """One topic.
 
     key: what the record key is; `conversation` topics are co-partitioned. retention_ms: -1 keeps without end.
-    bytes_max: largest record value, in bytes. writers / readers: role names, `platform`, `executor` or `operator`.
+    bytes_max: largest record value, in bytes. writers / readers: role names, `platform`, `executor` or
+    `operator`.
     """
 
     name: str
@@ -49,7 +51,8 @@ class TopicSpec:
 
 _SPECS = (
     TopicSpec(
-        name="turn-requests", key="conversation", schemas=("TurnRequest.v1",), retention_ms=7 * DAY_MS, bytes_max=MIB,
+        name="turn-requests", key="conversation", schemas=("TurnRequest.v1",), retention_ms=7 * DAY_MS,
+        bytes_max=MIB,
         writers=("platform", "edge", "ledger", "recovery"), readers=("validator",),
         purpose="wanted turns",
     ),
@@ -70,11 +73,12 @@ _SPECS = (
     ),
     TopicSpec(
         name="manifests", key="conversation", schemas=("DispatchManifest.v1",), retention_ms=FOREVER,
-        bytes_max=64 * KIB, writers=("dispatcher",), readers=("observer",),
+        bytes_max=64 * KIB, writers=("dispatcher",), readers=("recovery", "observer"),
         purpose="the exact bytes of each operation, by digest",
     ),
     TopicSpec(
-        name="dispatches", key="conversation", schemas=("Dispatch.v1",), retention_ms=FOREVER, bytes_max=64 * KIB,
+        name="dispatches", key="conversation", schemas=("Dispatch.v1",), retention_ms=FOREVER,
+        bytes_max=64 * KIB,
         writers=("dispatcher",), readers=("recovery", "observer"),
         purpose="who sent which generation",
     ),
@@ -87,26 +91,31 @@ _SPECS = (
     ),
     TopicSpec(
         name="turns", key="conversation", schemas=("Turn.v1",), retention_ms=FOREVER, bytes_max=8 * MIB,
-        writers=("validator", "reassembler", "ledger"), readers=("ledger", "recovery", "observer", "platform"),
+        writers=("validator", "reassembler", "ledger"),
+        readers=("ledger", "recovery", "observer", "platform"),
         purpose="canonical history",
     ),
     TopicSpec(
         name="session-events", key="conversation", schemas=("SessionEvent.v1",), retention_ms=7 * DAY_MS,
-        bytes_max=8 * MIB, writers=("validator", "reassembler", "ledger"), readers=("edge", "recovery", "platform"),
+        bytes_max=8 * MIB, writers=("validator", "reassembler", "ledger"),
+        readers=("edge", "recovery", "platform"),
         purpose="the live stream of a conversation",
     ),
     TopicSpec(
-        name="trace", key="conversation", schemas=("SessionEvent.v1",), retention_ms=FOREVER, bytes_max=8 * MIB,
+        name="trace", key="conversation", schemas=("SessionEvent.v1",), retention_ms=FOREVER,
+        bytes_max=8 * MIB,
         writers=("recovery",), readers=("platform", "operator"),
         purpose="complete session events, kept",
     ),
     TopicSpec(
-        name="tool-calls", key="conversation", schemas=("ToolOrder.v1", "ToolCancel.v1"), retention_ms=FOREVER,
+        name="tool-calls", key="conversation", schemas=("ToolOrder.v1", "ToolCancel.v1"),
+        retention_ms=FOREVER,
         bytes_max=2 * MIB, writers=("ledger",), readers=("executor", "recovery", "observer"),
         purpose="orders to tool executors",
     ),
     TopicSpec(
-        name="tool-results", key="conversation", schemas=("ToolResult.v1", "ToolProgress.v1"), retention_ms=FOREVER,
+        name="tool-results", key="conversation", schemas=("ToolResult.v1", "ToolProgress.v1"),
+        retention_ms=FOREVER,
         bytes_max=2 * MIB, writers=("executor",), readers=("ledger",),
         purpose="answers, progress and heartbeats",
     ),
@@ -116,13 +125,15 @@ _SPECS = (
         purpose="immutable tool declarations by digest",
     ),
     TopicSpec(
-        name="quarantine", key="conversation", schemas=("Quarantined.v1",), retention_ms=FOREVER, bytes_max=MIB,
+        name="quarantine", key="conversation", schemas=("Quarantined.v1",), retention_ms=FOREVER,
+        bytes_max=MIB,
         writers=("reassembler", "ledger"), readers=("operator", "observer"),
         purpose="late, foreign and invalid frames and results",
     ),
     TopicSpec(
         name="dead-letters", key="none", schemas=("DeadLetter.v1",), retention_ms=FOREVER, bytes_max=MIB,
-        writers=("validator", "dispatcher", "reassembler", "ledger", "recovery", "edge"), readers=("operator",),
+        writers=("validator", "dispatcher", "reassembler", "ledger", "recovery", "edge"),
+        readers=("operator",),
         purpose="records that can never be processed",
     ),
     TopicSpec(
