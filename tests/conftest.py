@@ -1,0 +1,87 @@
+"""The broker and Redis that tests run on, started only when a test asks for them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from turngate.devstack.base import Stack
+from turngate.devstack.external import ExternalStack
+from turngate.devstack.stack import embedded_products, open_stack
+from turngate.schemas.errors import TurngateError
+
+# What an external stack needs; any other TURNGATE_ variable of the developer's shell would change the tests.
+STACK_VARIABLES = (
+    "TURNGATE_KAFKA",
+    "TURNGATE_REDIS",
+    "TURNGATE_STACK_CONTROL",
+    "TURNGATE_BROKER_NAME",
+)
+_run = secrets.token_hex(3)
+_counter = itertools.count(1)
+
+
+def pytest_configure() -> None:
+    for name in [name for name in os.environ if name.startswith("TURNGATE_") and name not in STACK_VARIABLES]:
+        del os.environ[name]
+
+
+def pytest_report_header() -> str:
+    try:
+        external = open_external()
+        broker, redis = (
+            (external.kafka_product, external.redis_product) if external is not None else embedded_products()
+        )
+    except TurngateError as error:
+        return f"turngate stack: none ({error})"
+    kind = "external" if external is not None else "embedded"
+    return f"turngate stack ({kind}): {broker} / {redis}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `real` need what only a real broker does."""
+    if os.environ.get("TURNGATE_KAFKA"):
+        return
+    skip = pytest.mark.skip(reason="needs a real broker: scripts/real_kafka.py run -- pytest ...")
+    for item in items:
+        if item.get_closest_marker("real") is not None:
+            item.add_marker(skip)
+
+
+def open_external() -> ExternalStack | None:
+    if not os.environ.get("TURNGATE_KAFKA") and not os.environ.get("TURNGATE_REDIS"):
+        return None
+    stack = open_stack()
+    assert isinstance(stack, ExternalStack), "both addresses are set"
+    return stack
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The session's broker and Redis: embedded, or those that TURNGATE_KAFKA and TURNGATE_REDIS name."""
+    data: Path = tmp_path_factory.mktemp("stack")
+    with open_stack(data=data) as running:
+        yield running
+
+
+@pytest.fixture
+def topic_prefix(request: pytest.FixtureRequest) -> str:
+    """A prefix for topics, groups and transactional ids that no other test uses, e.g. `t3f9c1a.7.name.`."""
+    return f"{_unique(request)}."
+
+
+@pytest.fixture
+def redis_prefix(request: pytest.FixtureRequest) -> str:
+    """A prefix for Redis keys that no other test uses."""
+    return f"{_unique(request)}:"
+
+
+def _unique(request: pytest.FixtureRequest) -> str:
+    name = re.sub(r"[^a-z0-9]+", "-", str(request.node.name).lower()).strip("-")
+    return f"t{_run}.{next(_counter)}.{name[:40]}"
