@@ -1,0 +1,1 @@
+"""The `turngate` command: one module per command group, mounted by `main`."""
