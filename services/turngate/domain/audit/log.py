@@ -1,0 +1,127 @@
+"""What the audit reads: records of topics with their places, and the lines of a receive log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from turngate.schemas.base import Record
+from turngate.schemas.codec import decode, schema_name
+from turngate.schemas.errors import TurngateError
+from turngate.schemas.registry import RECORDS
+
+R = TypeVar("R", bound=Record)
+
+Place = tuple[str, int, int]
+"""Short topic name, partition, offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record at its place. `topic` is the short name (`turns`); `time_ms` the record's Kafka timestamp.
+
+    record is None where the value is no record of a known schema; `problem` then says why, by code.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    time_ms: int
+    key: str | None
+    value: bytes | None
+    record: Record | None
+    problem: str | None = None
+
+    @property
+    def place(self) -> Place:
+        return (self.topic, self.partition, self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveLine:
+    """One request as the provider's side received it. `number` is its line in the log, from 1.
+
+    operation, generation: None where the request did not name them.
+    """
+
+    number: int
+    time_ms: int
+    endpoint: str
+    method: str
+    path: str
+    body_sha256: str
+    request_digest: str
+    idempotency_key: str | None
+    operation: str | None
+    generation: int | None
+    length: int
+
+
+def entry_of(
+    topic: str, partition: int, offset: int, time_ms: int, key: bytes | str | None, value: bytes | None
+) -> Entry:
+    """An entry from what a consumer hands out; a value that is no record of ours is kept with its problem."""
+    text_key = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
+    try:
+        kind = RECORDS.get(schema_name(value))
+        if kind is None:
+            return Entry(topic, partition, offset, time_ms, text_key, value, None, "unknown_schema")
+        return Entry(topic, partition, offset, time_ms, text_key, value, decode(kind, value))
+    except TurngateError as error:
+        return Entry(topic, partition, offset, time_ms, text_key, value, None, error.code)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLog:
+    """All records under audit.
+
+    topics: short name -> entries as a read_committed consumer sees them, each partition in offset order.
+    uncommitted: the same for the topics whose readers do not wait for commits (session-events, stream-events).
+    starts: first offset still kept, for partitions whose beginning retention has removed.
+    """
+
+    topics: Mapping[str, tuple[Entry, ...]]
+    uncommitted: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict[str, tuple[Entry, ...]])
+    starts: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+
+    @classmethod
+    def of(
+        cls,
+        entries: Iterable[Entry],
+        uncommitted: Iterable[Entry] = (),
+        starts: Mapping[tuple[str, int], int] | None = None,
+    ) -> AuditLog:
+        """A log from entries in any order."""
+        cut = {place: offset for place, offset in (starts or {}).items() if offset > 0}
+        return cls(_grouped(entries), _grouped(uncommitted), cut)
+
+    def read(self, topic: str, kind: type[R], *, uncommitted: bool = False) -> Iterator[tuple[Entry, R]]:
+        """All records of one kind on a topic. Without an uncommitted view of the topic the committed one serves."""
+        entries = self.topics.get(topic, ())
+        if uncommitted:
+            entries = self.uncommitted.get(topic, entries)
+        for entry in entries:
+            if isinstance(entry.record, kind):
+                yield entry, entry.record
+
+    def entries(self) -> Iterator[Entry]:
+        """Every committed entry."""
+        for entries in self.topics.values():
+            yield from entries
+
+    def cut(self, topic: str, partition: int | None) -> bool:
+        """Whether retention has removed records of the topic (in the partition, or in any where it is unknown)."""
+        if partition is None:
+            return any(name == topic for name, _ in self.starts)
+        return (topic, partition) in self.starts
+
+
+def _grouped(entries: Iterable[Entry]) -> dict[str, tuple[Entry, ...]]:
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.topic, []).append(entry)
+    return {
+        topic: tuple(sorted(group, key=lambda entry: (entry.partition, entry.offset)))
+        for topic, group in groups.items()
+    }
