@@ -1,0 +1,353 @@
+"""Chat Completions chunks to block operations: what the strict and the tolerant profile share, and the
+strict one.
+
+The stream names no text blocks: text, refusal, reasoning and calls become blocks in their order of arrival.
+A call's slot is (choice.index, tool_calls[].index). Blocks have no end event; the finish reason ends them
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from turngate.domain.adapters.openai_chat.normaliser_tables import (
+    AUTH_WORDS,
+    IGNORABLE_DELTA_KEYS,
+    INVALID_WORDS,
+    REASONING_KEYS,
+    STRICT_STOPS,
+    is_tool_like,
+)
+from turngate.domain.stream import operations as op
+from turngate.domain.stream.findings import GateCode
+
+_REFUSED = -1
+"""Slot of a call in a form that is never run; it exists so that the turn is known to hold a call."""
+
+
+class CallRef:
+    """What the normaliser remembers of one call.
+
+    idless: a fragment without an id went to it. filled: argument text arrived.
+    """
+
+    __slots__ = ("block", "filled", "ident", "idless", "number")
+
+    def __init__(self, block: int, number: int, ident: str | None) -> None:
+        self.block = block
+        self.number = number
+        self.ident = ident
+        self.idless = False
+        self.filled = False
+
+
+class ChoiceState:
+    """Blocks of one choice in order of arrival."""
+
+    __slots__ = ("by_index", "calls", "next_block", "number", "open_kind", "reused", "stop")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.next_block = 0
+        self.open_kind: op.BlockKind | None = None
+        self.by_index: dict[int, CallRef] = {}
+        self.calls: list[CallRef] = []
+        self.reused: set[int] = set()
+        self.stop: op.StopClass | None = None
+
+    def new_block(self, kind: op.BlockKind | None) -> int:
+        """The next block number; `kind` is what following prose of that kind may go on with (None for a
+        call)."""
+        self.open_kind = kind
+        self.next_block += 1
+        return self.next_block - 1
+
+
+class ChatNormaliser:
+    """The strict profile `openai`: what the API documents, and nothing else beside a call."""
+
+    stops: Mapping[str, op.StopClass] = STRICT_STOPS
+
+    def __init__(self) -> None:
+        self._choices: dict[int, ChoiceState] = {}
+        self._handle: str | None = None
+
+    # -- one chunk -------------------------------------------------------------------------------------------
+
+    def event(self, value: object, raw: str, out: list[op.Operation]) -> None:
+        chunk = as_map(value)
+        if chunk is None:
+            out.append(op.Note("unknown_event", "error", "the event is not an object"))
+            return
+        handle = chunk.get("id")
+        if handle != self._handle and handle:
+            self._bind(handle, out)
+        choices = chunk.get("choices")
+        if isinstance(choices, list):
+            for place, choice in enumerate(cast("list[object]", choices)):
+                self._choice(choice, place, raw, out)
+        usage = as_map(chunk.get("usage"))
+        if usage is not None:
+            out.append(op.Usage(usage, raw, ("usage",)))
+        if "error" in chunk or not isinstance(choices, list):
+            self._beside_choices(chunk, out)
+        self.extras(chunk, raw, out)
+
+    def extras(self, chunk: dict[str, object], raw: str, out: list[op.Operation]) -> None:
+        """Fields other servers add to a chunk; the strict profile knows none."""
+
+    def _bind(self, handle: object, out: list[op.Operation]) -> None:
+        if self._handle is None and isinstance(handle, str):
+            self._handle = handle
+            out.append(op.Handle(handle))
+        else:
+            self.handle_changed(out)
+
+    def handle_changed(self, out: list[op.Operation]) -> None:
+        out.append(op.Note("identity_collision", "error", "the response id changes inside the stream"))
+
+    def _beside_choices(self, chunk: dict[str, object], out: list[op.Operation]) -> None:
+        """A chunk with an error or without choices."""
+        error = chunk.get("error")
+        if error or chunk.get("object") == "error":
+            out.append(failure(error if error else chunk))
+        elif not isinstance(chunk.get("choices"), list) and not self.may_lack_choices(chunk):
+            out.append(op.Note("unknown_event", "error", "the event has neither choices nor an error"))
+
+    def may_lack_choices(self, chunk: dict[str, object]) -> bool:
+        return False
+
+    # -- one choice ------------------------------------------------------------------------------------------
+
+    def _choice(self, value: object, place: int, raw: str, out: list[op.Operation]) -> None:
+        choice = as_map(value)
+        if choice is None:
+            out.append(op.Note("unknown_event", "error", "a choice is not an object"))
+            return
+        number = choice.get("index")
+        if type(number) is not int or number < 0:
+            number = self.choice_number(choice, place, out)
+            if number is None:
+                return
+        state = self._choices.get(number)
+        if state is None:
+            state = self._choices[number] = ChoiceState(number)
+        delta = as_map(choice.get("delta"))
+        if delta:
+            self._delta(state, delta, raw, (place, "delta"), out)
+        elif delta is None:
+            self.without_delta(choice, out)
+        if choice.get("error"):
+            out.append(failure(choice["error"]))
+        reason = choice.get("finish_reason")
+        if reason is not None and reason != "":
+            self._finish(state, reason, out)
+
+    def choice_number(self, choice: dict[str, object], place: int, out: list[op.Operation]) -> int | None:
+        out.append(op.Note("missing_slot", "error", "a choice without an index"))
+        return None
+
+    def without_delta(self, choice: dict[str, object], out: list[op.Operation]) -> None:
+        if choice.get("message") or choice.get("text"):
+            out.append(op.Note("unknown_event", "error", "a whole message where a delta is due"))
+
+    def _delta(
+        self,
+        state: ChoiceState,
+        delta: dict[str, object],
+        raw: str,
+        path: tuple[int, str],
+        out: list[op.Operation],
+    ) -> None:
+        for key, value in delta.items():
+            if value is None or value == "" or key == "role":
+                continue
+            if key == "content":
+                self.content(state, value, out)
+            elif key == "tool_calls":
+                self._tool_calls(state, value, raw, path, out)
+            elif key == "refusal" and isinstance(value, str):
+                self.prose(state, "refusal", value, out)
+            elif key == "function_call":
+                self._legacy_call(state, out)
+            elif key not in IGNORABLE_DELTA_KEYS:
+                self.unknown_delta(state, key, delta, raw, path, out)
+
+    def content(self, state: ChoiceState, value: object, out: list[op.Operation]) -> None:
+        if isinstance(value, str):
+            self.prose(state, "text", value, out)
+        else:
+            out.append(op.Note("unknown_event", "error", "content is not text"))
+
+    def prose(self, state: ChoiceState, kind: op.BlockKind, text: str, out: list[op.Operation]) -> None:
+        """Text of a kind: goes on with the block before it if that is of the same kind, otherwise begins
+        one."""
+        if state.open_kind != kind:
+            if state.open_kind is not None and state.stop is None:
+                out.append(op.Stop(state.number, state.next_block - 1))
+            block = state.new_block(kind)
+            out.append(op.Start(state.number, block, kind, block))
+        out.append(op.Delta(state.number, state.next_block - 1, "text", text))
+
+    def unknown_delta(
+        self,
+        state: ChoiceState,
+        key: str,
+        delta: dict[str, object],
+        raw: str,
+        path: tuple[int, str],
+        out: list[op.Operation],
+    ) -> None:
+        word = "a tool-like field" if is_tool_like(key) else "a field"
+        if key in REASONING_KEYS or is_tool_like(key):
+            out.append(
+                op.Note("unknown_event", "error", f"{word} of the delta that this profile does not know")
+            )
+
+    def _legacy_call(self, state: ChoiceState, out: list[op.Operation]) -> None:
+        """`function_call` has no call id: it is kept as a call so that nothing of the turn runs."""
+        self._refused_call(state, out)
+        out.append(
+            op.Note("missing_identity", "error", "a legacy function_call has no id", state.number, _REFUSED)
+        )
+
+    def _refused_call(self, state: ChoiceState, out: list[op.Operation]) -> None:
+        if _REFUSED not in state.by_index:
+            self.open_call(state, _REFUSED, None, None, out)
+
+    # -- tool calls ------------------------------------------------------------------------------------------
+
+    def _tool_calls(
+        self, state: ChoiceState, value: object, raw: str, path: tuple[int, str], out: list[op.Operation]
+    ) -> None:
+        if not isinstance(value, list):
+            out.append(op.Note("unknown_event", "error", "tool_calls is not a list"))
+            return
+        for place, item in enumerate(cast("list[object]", value)):
+            entry = as_map(item)
+            kind = None if entry is None else entry.get("type")
+            if entry is None or kind not in (None, "", "function"):
+                self._refused_call(state, out)
+                out.append(op.Note("unknown_event", "error", "a tool call that is not a function call"))
+                continue
+            function = as_map(entry.get("function")) or {}
+            ident, name = identity(entry.get("id")), identity(function.get("name"))
+            call = self.locate(state, entry.get("index"), ident, name, out)
+            if call is not None:
+                where: tuple[str | int, ...] = (
+                    "choices",
+                    path[0],
+                    path[1],
+                    "tool_calls",
+                    place,
+                    "function",
+                    "arguments",
+                )
+                self.arguments(state, call, function.get("arguments"), raw, where, out)
+
+    def locate(
+        self, state: ChoiceState, index: object, ident: str | None, name: str | None, out: list[op.Operation]
+    ) -> CallRef | None:
+        """The call a fragment belongs to, opened where it is the first; None where the fragment belongs
+        nowhere."""
+        if type(index) is not int or index < 0:
+            out.append(
+                op.Note("missing_slot", "error", "a tool call fragment without an index", state.number, None)
+            )
+            return None
+        call = state.by_index.get(index)
+        if call is None:
+            if ident is None or name is None:
+                text = "the first fragment of a call lacks its id or name"
+                out.append(op.Note("missing_identity", "error", text, state.number, index))
+            return self.open_call(state, index, ident, name, out)
+        if ident is not None and ident != call.ident:
+            out.append(collision(state, index, "another call id on a slot in use"))
+        elif name is not None and ident is None:
+            out.append(collision(state, index, "another name on a slot in use"))
+        elif ident is not None:
+            out.append(op.Note("identity_collision", "note", "the same identity again", state.number, index))
+            out.append(op.Identify(state.number, call.block, ident, name))
+        return call
+
+    def open_call(
+        self,
+        state: ChoiceState,
+        index: int | None,
+        ident: str | None,
+        name: str | None,
+        out: list[op.Operation],
+    ) -> CallRef:
+        """Begin a call's block. Text that comes later begins a block of its own, so order is kept."""
+        if state.open_kind is not None and state.stop is None:
+            out.append(op.Stop(state.number, state.next_block - 1))
+        block = state.new_block(None)
+        number = len(state.calls) if index is None else index
+        call = CallRef(block, number, ident)
+        state.calls.append(call)
+        if index is not None:
+            state.by_index[index] = call
+        out.append(op.Start(state.number, block, "tool_call", number, ident, name))
+        return call
+
+    def arguments(
+        self,
+        state: ChoiceState,
+        call: CallRef,
+        value: object,
+        raw: str,
+        where: tuple[str | int, ...],
+        out: list[op.Operation],
+    ) -> None:
+        if isinstance(value, str):
+            out.append(op.Delta(state.number, call.block, "arguments", value))
+        elif value is not None:
+            out.append(
+                op.Note("malformed_json", "error", "arguments are not text", state.number, call.number)
+            )
+
+    # -- finish ----------------------------------------------------------------------------------------------
+
+    def _finish(self, state: ChoiceState, reason: object, out: list[op.Operation]) -> None:
+        word = reason if isinstance(reason, str) else "(not text)"
+        stop = self.stops.get(word, "unknown")
+        if state.stop is not None and self.finish_again(state, stop, out):
+            return
+        state.stop = state.stop or stop
+        if stop == "error":
+            out.append(op.Failure("finish_reason", "retryable"))
+        out.append(op.TurnStop(state.number, word, stop))
+
+    def finish_again(self, state: ChoiceState, stop: op.StopClass, out: list[op.Operation]) -> bool:
+        """Whether a further finish reason of the choice is to be passed over. Strict: never."""
+        return False
+
+
+def as_map(value: object) -> dict[str, object] | None:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else None
+
+
+def identity(value: object) -> str | None:
+    """Empty, null, absent and non-text identity are the same thing: absent."""
+    return value if isinstance(value, str) and value else None
+
+
+def collision(state: ChoiceState, index: int, message: str) -> op.Note:
+    code: GateCode = "identity_collision"
+    return op.Note(code, "error", message, state.number, index)
+
+
+def failure(error: object) -> op.Failure:
+    """An in-stream error object, classed by its own type and code words."""
+    detail = as_map(error) or {}
+    words = {
+        str(detail.get(key)).lower() for key in ("type", "code", "status") if detail.get(key) is not None
+    }
+    error_class: op.ErrorClass = "retryable"
+    if words & AUTH_WORDS:
+        error_class = "auth"
+    elif words & INVALID_WORDS and "tool_use_failed" not in words:
+        error_class = "invalid_request"
+    kind = detail.get("type")
+    return op.Failure(kind if isinstance(kind, str) else "error", error_class)

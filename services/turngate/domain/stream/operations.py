@@ -1,0 +1,171 @@
+"""Block operations: the one language between the normalisers, which know providers, and the slots, which do
+not.
+
+A normaliser turns one provider event into a few operations. `choice` numbers the alternatives of a response,
+`block`
+numbers the blocks of a choice: the provider's own content index where it has one, otherwise the order of
+arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from turngate.domain.stream.findings import GateCode, Severity
+
+BlockKind = Literal[
+    "text",
+    "thinking",
+    "redacted_thinking",
+    "reasoning",
+    "tool_call",
+    "server_tool_call",
+    "server_tool_result",
+    "refusal",
+]
+"""`server_tool_result` also holds opaque provider parts that are only ever given back verbatim (compaction,
+fallback)."""
+
+StopClass = Literal["complete", "tool_calls", "truncated", "filtered", "paused", "error", "unknown"]
+
+DeltaField = Literal["text", "arguments", "signature", "citation", "part"]
+
+ErrorClass = Literal["auth", "invalid_request", "retryable"]
+
+
+class Start(NamedTuple):
+    """A block begins. `slot` is the provider's own index of it (for a Chat tool call: the index among the
+    calls)."""
+
+    choice: int
+    block: int
+    kind: BlockKind
+    slot: int
+    ident: str | None = None
+    name: str | None = None
+    data: str | None = None
+
+
+class Identify(NamedTuple):
+    """A later fragment names the call again, or for the first time."""
+
+    choice: int
+    block: int
+    ident: str | None
+    name: str | None
+
+
+class Delta(NamedTuple):
+    """More of a block: text, argument text, a signature (replaces), a citation or an opaque part
+    (appends)."""
+
+    choice: int
+    block: int
+    field: DeltaField
+    text: str
+
+
+class Whole(NamedTuple):
+    """The call shares its provider slot with another one: it is only believed if it is complete in itself."""
+
+    choice: int
+    block: int
+
+
+class Stop(NamedTuple):
+    """The block ends."""
+
+    choice: int
+    block: int
+
+
+class TurnStop(NamedTuple):
+    """The provider names its reason for stopping. `void` is set where it declares the partial output void."""
+
+    choice: int
+    value: str
+    stop: StopClass
+    void: str | None = None
+
+
+class TurnEnd(NamedTuple):
+    """The provider's end mark of the whole response, where the profile has one."""
+
+
+class Usage(NamedTuple):
+    """The provider's usage object. `path` finds it in `source`, the event's exact text; `merge` overlays it
+    by field."""
+
+    value: dict[str, object]
+    source: str
+    path: tuple[str | int, ...]
+    merge: bool = False
+
+
+class Handle(NamedTuple):
+    """The provider's response id."""
+
+    value: str
+
+
+class Failure(NamedTuple):
+    """The provider reports an error inside the stream; `error_type` is its own type word."""
+
+    error_type: str
+    error_class: ErrorClass
+
+
+class Note(NamedTuple):
+    """A finding of the normaliser itself."""
+
+    code: GateCode
+    severity: Severity
+    message: str
+    choice: int | None = None
+    slot: int | None = None
+
+
+Operation = Start | Identify | Delta | Whole | Stop | TurnStop | TurnEnd | Usage | Handle | Failure | Note
+
+
+class Normaliser(Protocol):
+    """The state of one relay's reading. Not shared between streams."""
+
+    def event(self, value: object, raw: str, out: list[Operation]) -> None:
+        """Append the operations of one event. `value` is `raw` parsed; `raw` is the exact text received."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFacts:
+    """What the gate must know of a profile, as data.
+
+    empty_arguments: what empty argument text of a properly ended call means.
+    end_mark: a turn is terminal only once TurnEnd came. blocks_close_with_turn: blocks have no end event of
+    their own.
+    complete_with_calls: how a "complete" label beside complete calls is read.
+    sentinels: event texts that are not JSON and carry nothing.
+    """
+
+    empty_arguments: Literal["object", "tolerated", "malformed"]
+    end_mark: bool
+    blocks_close_with_turn: bool
+    complete_with_calls: Literal["wrong", "forced", "tolerated"]
+    sentinels: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class NormaliserSpec:
+    """One normaliser as an adapter folder offers it: `profile@version`, its facts, and how to make a fresh
+    one."""
+
+    profile: str
+    version: int
+    facts: ProfileFacts
+    build: Callable[[], Normaliser]
+
+    @property
+    def name(self) -> str:
+        return f"{self.profile}@{self.version}"

@@ -1,0 +1,97 @@
+"""Finds the exact text of a value inside a JSON text, so that opaque values are never serialised again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from json import JSONDecodeError, JSONDecoder
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = JSONDecoder()
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _value_end(text: str, at: int) -> int:
+    _, end = _DECODER.raw_decode(text, at)
+    return end
+
+
+def span(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
+    """Start and end of the value at `path` (keys and list places), or None where there is none.
+
+    `text` must be JSON. Of a repeated key the last one counts, as for every parser used here.
+    """
+    at = _skip(text, 0)
+    try:
+        for step in path:
+            found = _member(text, at, step) if isinstance(step, str) else _element(text, at, step)
+            if found is None:
+                return None
+            at = found
+        return at, _value_end(text, at)
+    except (JSONDecodeError, IndexError, RecursionError):
+        return None
+
+
+def slice_at(text: str, path: Sequence[str | int]) -> str | None:
+    """The exact text of the value at `path`, or None where there is none."""
+    found = span(text, path)
+    return None if found is None else text[found[0] : found[1]]
+
+
+def elements(text: str, path: Sequence[str | int]) -> list[str] | None:
+    """The exact texts of the elements of the list at `path`, or None where there is no list."""
+    found = span(text, path)
+    if found is None or text[found[0]] != "[":
+        return None
+    out: list[str] = []
+    at = _skip(text, found[0] + 1)
+    while text[at] != "]":
+        end = _value_end(text, at)
+        out.append(text[at:end])
+        at = _skip(text, end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+    return out
+
+
+def replaced(text: str, path: Sequence[str | int], value: str) -> str:
+    """`text` with the value at `path` replaced, everything else byte for byte; unchanged where the path is
+    absent."""
+    found = span(text, path)
+    return text if found is None else text[: found[0]] + value + text[found[1] :]
+
+
+def _member(text: str, at: int, key: str) -> int | None:
+    if text[at] != "{":
+        return None
+    last: int | None = None
+    at = _skip(text, at + 1)
+    while text[at] != "}":
+        name, end = _DECODER.raw_decode(text, at)
+        start = _skip(text, _skip(text, end) + 1)
+        if name == key:
+            last = start
+        at = _skip(text, _value_end(text, start))
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+    return last
+
+
+def _element(text: str, at: int, place: int) -> int | None:
+    if text[at] != "[":
+        return None
+    at = _skip(text, at + 1)
+    count = 0
+    while text[at] != "]":
+        if count == place:
+            return at
+        at = _skip(text, _value_end(text, at))
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+        count += 1
+    return None

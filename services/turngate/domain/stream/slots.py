@@ -1,0 +1,396 @@
+"""The slots of one relay: every block under construction, in its state, with its private buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turngate.domain.stream import operations as op
+from turngate.domain.stream.findings import Finding, GateCode, Severity
+from turngate.domain.stream.preview import SHOWN, Preview
+from turngate.domain.stream.states import (
+    SLOT_MISSES,
+    SLOT_TRANSITIONS,
+    TURN_MISSES,
+    TURN_TRANSITIONS,
+    SlotEvent,
+    SlotState,
+    TurnEvent,
+    TurnState,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one turn; what exceeds them is `too_large`.
+
+    turn_bytes: text and argument bytes of the whole turn (UTF-8). arguments_bytes: of one call.
+    blocks: blocks of all choices. depth: nesting of arguments. window_events: reordering window of the relay.
+    findings: how many findings are kept.
+    """
+
+    turn_bytes: int = 720_000
+    arguments_bytes: int = 512_000
+    blocks: int = 1024
+    depth: int = 64
+    window_events: int = 4096
+    findings: int = 256
+
+
+class Slot:
+    """One block under construction."""
+
+    __slots__ = (
+        "arguments_bytes",
+        "choice",
+        "citations",
+        "data",
+        "event_index",
+        "ident",
+        "index",
+        "kind",
+        "length",
+        "must_be_whole",
+        "names",
+        "number",
+        "parts",
+        "pieces",
+        "shown",
+        "signature",
+        "state",
+    )
+
+    def __init__(self, start: op.Start, event_index: int) -> None:
+        self.choice = start.choice
+        self.index = start.block
+        self.kind: op.BlockKind = start.kind
+        self.number = start.slot
+        self.ident = start.ident
+        self.names = [start.name] if start.name else []
+        self.data = start.data
+        self.event_index = event_index
+        self.state: SlotState = "accumulating"
+        self.pieces: list[str] = []
+        self.parts: list[str] = []
+        self.citations: list[str] = []
+        self.signature: str | None = None
+        self.length = 0
+        self.arguments_bytes = 0
+        self.must_be_whole = False
+        self.shown = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.choice}/{self.number}"
+
+    def content(self) -> str:
+        """Text, or argument text, as received."""
+        if len(self.pieces) > 1:
+            self.pieces = ["".join(self.pieces)]
+        return self.pieces[0] if self.pieces else ""
+
+
+class Choice:
+    """One alternative of the response."""
+
+    __slots__ = ("slots", "state", "stop")
+
+    def __init__(self) -> None:
+        self.slots: dict[int, Slot] = {}
+        self.state: TurnState = "open"
+        self.stop: op.TurnStop | None = None
+
+
+class Slots:
+    """Applies operations. `event_index` is set by the caller before each event."""
+
+    def __init__(self, limits: Limits, *, blocks_close_with_turn: bool) -> None:
+        self._limits = limits
+        self._blocks_close_with_turn = blocks_close_with_turn
+        self._bytes = 0
+        self._blocks = 0
+        self._said: set[tuple[str, str, str | None]] = set()
+        self._pending: list[Preview] = []
+        self._run: Slot | None = None
+        self._run_offset = 0
+        self._run_texts: list[str] = []
+        self.choices: dict[int, Choice] = {}
+        self.findings: list[Finding] = []
+        self.blocked = False
+        self.ended = False
+        self.failure: op.Failure | None = None
+        self.handle: str | None = None
+        self.usage: dict[str, object] | None = None
+        self.usage_at: tuple[str, tuple[str | int, ...]] | None = None
+        self.event_index = 0
+        self.delta_count = 0
+
+    # -- findings --------------------------------------------------------------------------------------------
+
+    def report(
+        self, code: GateCode, message: str, *, severity: Severity = "error", slot: str | None = None
+    ) -> None:
+        """Keep a finding once per (code, message, slot); an unknown event blocks only beside calls, so not
+        here."""
+        if severity == "error" and code != "unknown_event":
+            self.blocked = True
+        key = (code, message, slot)
+        if key in self._said or len(self.findings) >= self._limits.findings:
+            return
+        self._said.add(key)
+        self.findings.append(Finding(code, message, severity, slot, self.event_index))
+
+    # -- operations ------------------------------------------------------------------------------------------
+
+    def apply(self, operation: op.Operation) -> None:
+        """One operation. Content comes first: it is nearly all of a stream."""
+        if isinstance(operation, op.Delta):
+            self._delta(operation)
+        elif isinstance(operation, op.Start):
+            self._start(operation)
+        elif isinstance(operation, op.Stop):
+            self._stop(operation)
+        elif isinstance(operation, op.Identify):
+            self._identify(operation)
+        elif isinstance(operation, op.Whole):
+            slot = self._find(operation.choice, operation.block)
+            if slot is not None:
+                slot.must_be_whole = True
+        else:
+            self.apply_outcome(operation)
+
+    def apply_outcome(self, operation: op.Operation) -> None:
+        """Only what concerns the turn as a whole; all that is believed once events are known to be
+        missing."""
+        if isinstance(operation, op.TurnStop):
+            self._turn_stop(operation)
+        elif isinstance(operation, op.TurnEnd):
+            self._turn_end()
+        elif isinstance(operation, op.Usage):
+            self._set_usage(operation)
+        elif isinstance(operation, op.Handle):
+            self.handle = self.handle or operation.value
+        elif isinstance(operation, op.Failure):
+            self.failure = self.failure or operation
+            self.report("provider_error", f"the provider reports {operation.error_class} error")
+        elif isinstance(operation, op.Note):
+            slot = None if operation.choice is None else f"{operation.choice}/{operation.slot}"
+            self.report(operation.code, operation.message, severity=operation.severity, slot=slot)
+
+    def _find(self, choice: int, block: int) -> Slot | None:
+        found = self.choices.get(choice)
+        return None if found is None else found.slots.get(block)
+
+    def _turn_step(self, choice: Choice, event: TurnEvent, slot: str | None) -> bool:
+        following = TURN_TRANSITIONS.get((choice.state, event))
+        if following is None:
+            self.report(
+                TURN_MISSES[choice.state, event], f"{event} after the turn is {choice.state}", slot=slot
+            )
+            return False
+        choice.state = following
+        return True
+
+    def _slot_step(self, slot: Slot, event: SlotEvent) -> bool:
+        following = SLOT_TRANSITIONS.get((slot.state, event))
+        if following is None:
+            self.report(
+                SLOT_MISSES[slot.state, event], f"{event} while the slot is {slot.state}", slot=slot.label
+            )
+            slot.state = "blocked"
+            return False
+        slot.state = following
+        return following != "blocked"
+
+    def _start(self, start: op.Start) -> None:
+        choice = self.choices.get(start.choice)
+        if choice is None:
+            choice = self.choices[start.choice] = Choice()
+        if not self._turn_step(choice, "content", f"{start.choice}/{start.slot}"):
+            return
+        slot = choice.slots.get(start.block)
+        if slot is not None:
+            self._slot_step(slot, "start")
+            return
+        if self._blocks >= self._limits.blocks:
+            self.report("too_large", f"more than {self._limits.blocks} blocks")
+            return
+        self._blocks += 1
+        slot = choice.slots[start.block] = Slot(start, self.event_index)
+        if not self._spend(start.data or ""):
+            slot.data = None
+        self._show_start(slot)
+
+    def _identify(self, again: op.Identify) -> None:
+        slot = self._find(again.choice, again.block)
+        if slot is None:
+            self.report(
+                "missing_slot", "identity for a slot that never began", slot=f"{again.choice}/{again.block}"
+            )
+            return
+        if again.ident:
+            if slot.ident is None:
+                slot.ident = again.ident
+            elif slot.ident != again.ident:
+                self.report("identity_collision", "another call id on an open slot", slot=slot.label)
+                slot.state = "blocked"
+        if again.name and self._spend(again.name):
+            slot.names.append(again.name)
+        self._show_start(slot)
+
+    def _delta(self, delta: op.Delta) -> None:
+        choice = self.choices.get(delta.choice)
+        slot = None if choice is None else choice.slots.get(delta.block)
+        self.delta_count += 1
+        if choice is not None and slot is None and choice.state != "open":
+            return  # its start came after the terminal and was reported there
+        if choice is None or slot is None:
+            self.report(
+                SLOT_MISSES["unseen", "delta"],
+                "delta for a slot that never began",
+                slot=f"{delta.choice}/{delta.block}",
+            )
+            return
+        if choice.state != "open" and not self._turn_step(choice, "content", slot.label):
+            return
+        if slot.state != "accumulating" and not self._slot_step(slot, "delta"):
+            return
+        text = delta.text
+        if not text or not self._spend(text):
+            return
+        if delta.field == "text":
+            slot.pieces.append(text)
+            self._show_text(slot, text)
+        elif delta.field == "arguments":
+            self._add_arguments(slot, text)
+        elif delta.field == "signature":
+            slot.signature = text
+        elif delta.field == "citation":
+            slot.citations.append(text)
+        else:
+            slot.parts.append(text)
+
+    def _add_arguments(self, slot: Slot, text: str) -> None:
+        slot.arguments_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if slot.arguments_bytes > self._limits.arguments_bytes:
+            self.report(
+                "too_large", f"arguments exceed {self._limits.arguments_bytes} bytes", slot=slot.label
+            )
+            slot.pieces.clear()
+            slot.state = "blocked"
+            return
+        slot.pieces.append(text)
+        self._show_bytes(slot)
+
+    def _stop(self, stop: op.Stop) -> None:
+        choice = self.choices.get(stop.choice)
+        slot = None if choice is None else choice.slots.get(stop.block)
+        if choice is None or slot is None:
+            self.report(
+                SLOT_MISSES["unseen", "stop"],
+                "end of a slot that never began",
+                slot=f"{stop.choice}/{stop.block}",
+            )
+        elif self._turn_step(choice, "close", slot.label) and self._slot_step(slot, "stop"):
+            self._show_stop(slot)
+
+    def _turn_stop(self, stop: op.TurnStop) -> None:
+        choice = self.choices.get(stop.choice)
+        if choice is None:
+            choice = self.choices[stop.choice] = Choice()
+        if not self._turn_step(choice, "stop", f"{stop.choice}"):
+            return
+        choice.stop = stop
+        if self._blocks_close_with_turn:
+            for slot in choice.slots.values():
+                if slot.state == "accumulating" and self._slot_step(slot, "stop"):
+                    self._show_stop(slot)
+
+    def _turn_end(self) -> None:
+        if self.ended:
+            self.report("duplicate_terminal", "the response ends twice")
+            return
+        self.ended = True
+        for choice in self.choices.values():
+            self._turn_step(choice, "end", None)
+
+    def _set_usage(self, usage: op.Usage) -> None:
+        if usage.merge and self.usage is not None:
+            self.usage = {**self.usage, **{k: v for k, v in usage.value.items() if v is not None}}
+            self.usage_at = None
+        else:
+            self.usage = usage.value
+            self.usage_at = (usage.source, usage.path)
+
+    def _spend(self, text: str) -> bool:
+        """Count content against the turn's budget; beyond it nothing more is kept, so memory stays
+        bounded."""
+        self._bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if self._bytes > self._limits.turn_bytes:
+            self.report("too_large", f"the turn exceeds {self._limits.turn_bytes} bytes")
+            return False
+        return True
+
+    # -- previews --------------------------------------------------------------------------------------------
+
+    def take_previews(self) -> tuple[Preview, ...]:
+        """What became visible since the last call."""
+        self._flush()
+        out = tuple(self._pending)
+        self._pending.clear()
+        return out
+
+    def _flush(self) -> None:
+        slot = self._run
+        if slot is None:
+            return
+        self._run = None
+        if slot.kind == "tool_call":
+            name = slot.names[0]
+            self._pending.append(
+                Preview(
+                    "tool_call",
+                    "delta",
+                    slot.index,
+                    call_id=slot.ident,
+                    name=name,
+                    byte_count=slot.arguments_bytes,
+                )
+            )
+        else:
+            text = "".join(self._run_texts)
+            self._pending.append(Preview(slot.kind, "delta", slot.index, self._run_offset, text))
+            self._run_texts.clear()
+
+    def _visible(self, slot: Slot) -> bool:
+        return slot.choice == 0 and not self.blocked and slot.kind in SHOWN
+
+    def _show_start(self, slot: Slot) -> None:
+        """A call is shown once it has an id and a name."""
+        is_call = slot.kind == "tool_call"
+        if slot.shown or not self._visible(slot) or (is_call and not (slot.ident and slot.names)):
+            return
+        self._flush()
+        slot.shown = True
+        name = slot.names[0] if is_call else None
+        self._pending.append(
+            Preview(slot.kind, "started", slot.index, call_id=slot.ident if is_call else None, name=name)
+        )
+
+    def _show_text(self, slot: Slot, text: str) -> None:
+        if self._visible(slot) and slot.shown:
+            if self._run is not slot:
+                self._flush()
+                self._run = slot
+                self._run_offset = slot.length
+            self._run_texts.append(text)
+        slot.length += len(text)
+
+    def _show_bytes(self, slot: Slot) -> None:
+        if slot.kind == "tool_call" and slot.shown and self._visible(slot) and self._run is not slot:
+            self._flush()
+            self._run = slot
+
+    def _show_stop(self, slot: Slot) -> None:
+        if slot.shown and slot.kind != "tool_call" and self._visible(slot):
+            self._flush()
+            self._pending.append(Preview(slot.kind, "stopped", slot.index, slot.length))

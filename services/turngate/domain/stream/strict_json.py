@@ -1,0 +1,124 @@
+"""Tool arguments read once and strictly: one JSON object, exact integers, nothing a lenient parser would let
+through.
+
+orjson is the gate (UTF-8, surrogates, NaN, 1e999, depth, trailing text); the value used is the standard
+library's, read with hooks, because orjson keeps the last of two equal keys and turns large integers into
+floats.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NoReturn, cast
+
+import orjson
+
+from turngate.domain.stream.findings import GateCode
+
+
+class RejectedJson(ValueError):
+    """The text is not one strict JSON object. `code` is the finding, the message says why without quoting
+    it."""
+
+    def __init__(self, code: GateCode, message: str) -> None:
+        super().__init__(message)
+        self.code: GateCode = code
+
+
+def parse_object(text: str, *, bytes_max: int, depth_max: int) -> dict[str, object]:
+    """The arguments of one call. Raises RejectedJson with the finding's code."""
+    if len(text) > bytes_max or (
+        not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > bytes_max
+    ):
+        raise RejectedJson("too_large", f"arguments exceed {bytes_max} bytes")
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise RejectedJson(*_why(text)) from None
+    try:
+        value: object = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
+    except RejectedJson:
+        raise
+    except RecursionError:
+        raise RejectedJson("too_large", f"arguments are nested deeper than {depth_max} levels") from None
+    except ValueError:
+        raise RejectedJson("too_large", "arguments hold an integer of too many digits") from None
+    if not isinstance(value, dict):
+        raise RejectedJson("non_object_arguments", "arguments are JSON but not an object")
+    if not _shallow(value, depth_max):
+        raise RejectedJson("too_large", f"arguments are nested deeper than {depth_max} levels")
+    return cast("dict[str, object]", value)
+
+
+def event_fault(text: str) -> tuple[GateCode, str]:
+    """Code and message for an event text that the strict parser refused."""
+    code, message = _why(text)
+    return code, f"event: {message}"
+
+
+def _why(text: str) -> tuple[GateCode, str]:
+    """Name the reason the gate refused `text`."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "invalid_unicode", "the text holds a lone surrogate"
+    try:
+        value: object = json.loads(text, parse_constant=_constant, parse_float=_finite)
+    except RejectedJson as rejected:
+        return rejected.code, str(rejected)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            return "trailing_json", "text follows the JSON value"
+        return "malformed_json", "the text is not complete JSON"
+    except RecursionError:
+        return "too_large", "the JSON is nested too deeply"
+    except ValueError:
+        return "too_large", "the JSON holds an integer of too many digits"
+    if _holds_surrogate(value):
+        return "invalid_unicode", "a string holds a lone surrogate"
+    return "too_large", "the JSON is nested too deeply"
+
+
+def _constant(_word: str) -> NoReturn:
+    raise RejectedJson("non_finite_number", "NaN and Infinity are not JSON")
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if number in (float("inf"), float("-inf")):
+        raise RejectedJson("non_finite_number", "a number exceeds the range of a double")
+    return number
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise RejectedJson("duplicate_key", "an object names a key twice")
+    return out
+
+
+def _children(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, object]", value).values())
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _shallow(value: object, depth_max: int) -> bool:
+    level = [value]
+    for _ in range(depth_max):
+        level = [child for node in level for child in _children(node)]
+        if not level:
+            return True
+    return False
+
+
+def _holds_surrogate(value: object) -> bool:
+    todo = [value]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, str) and not node.isascii() and any("\ud800" <= c <= "\udfff" for c in node):
+            return True
+        if isinstance(node, dict):
+            todo.extend(cast("dict[str, object]", node))
+        todo.extend(_children(node))
+    return False
