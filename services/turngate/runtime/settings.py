@@ -1,0 +1,185 @@
+"""Settings of every process, from TURNGATE_* environment variables. Errors name the variable and what to set."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal, Self, cast
+
+from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from turngate.runtime.endpoints import Endpoint
+from turngate.runtime.tls import RedisOptions, kafka_options, redis_options
+from turngate.schemas.errors import ConfigurationError
+from turngate.topology.client import ClientOptions
+from turngate.topology.keys import check_partitions
+
+PREFIX = "TURNGATE_"
+ALL_TENANTS = "*"
+
+_ENDPOINTS = TypeAdapter(tuple[Endpoint, ...])
+PositiveInt = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Settings(BaseSettings):
+    """One frozen object per process. `load_settings` reads it from the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True
+    )
+
+    kafka: str = Field(min_length=1, description="bootstrap servers, host:port[,host:port]")
+    redis: str = Field(min_length=1, repr=False, description="redis://host:port/0 or rediss://host:port/0")
+    topic_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = "turngate"
+    partitions: int = 8
+    environment: Literal["dev", "staging", "production"] = "production"
+    instance_id: str = Field(default_factory=socket.gethostname, min_length=1)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    http_host: str = "127.0.0.1"
+    http_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    http_port_file: Path | None = None
+
+    tenants: Annotated[tuple[str, ...], NoDecode] = ()
+    endpoints: Annotated[tuple[Endpoint, ...], NoDecode] = ()
+
+    lease_ms: PositiveInt = 10_000
+    renew_ms: PositiveInt = 3_000
+    drain_seconds: Seconds = 20.0
+
+    transaction_timeout_ms: PositiveInt = 10_000
+    batch_records_max: Annotated[int, Field(ge=1, le=500)] = 500
+    batch_bytes_max: PositiveInt = 16 * 1024 * 1024
+    queue_records_max: PositiveInt = 2_000
+    queue_bytes_max: PositiveInt = 64 * 1024 * 1024
+    hold_ms: Annotated[int, Field(ge=0, le=1000)] = 100
+
+    session_timeout_ms: Annotated[int, Field(ge=1_000)] = 10_000
+    rebalance_timeout_ms: Annotated[int, Field(ge=1_000)] = 20_000
+    request_timeout_ms: Annotated[int, Field(ge=1_000)] = 30_000
+    static_membership: bool = False
+
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    kafka_username: str | None = None
+    kafka_password: SecretStr | None = None
+    kafka_password_file: Path | None = None
+    kafka_ca_file: Path | None = None
+    kafka_cert_file: Path | None = None
+    kafka_key_file: Path | None = None
+    kafka_check_hostname: bool = True
+
+    redis_username: str | None = None
+    redis_password: SecretStr | None = None
+    redis_password_file: Path | None = None
+    redis_ca_file: Path | None = None
+    redis_check_hostname: bool = True
+
+    @field_validator("tenants", mode="before")
+    @classmethod
+    def _split_tenants(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+
+    @field_validator("endpoints", mode="before")
+    @classmethod
+    def _read_endpoints(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            text = Path(value[1:]).read_text(encoding="utf-8") if value.startswith("@") else value
+        except (OSError, UnicodeDecodeError):
+            raise ValueError("names a file that cannot be read: set JSON, or @ and a readable path") from None
+        try:
+            return _ENDPOINTS.validate_python(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"is not JSON at line {error.lineno}: set a list of endpoints") from None
+        except ValidationError as error:
+            raise ValueError("; ".join(_endpoint_problem(item["loc"], item["msg"]) for item in error.errors())) from None
+
+    @field_validator("endpoints")
+    @classmethod
+    def _unique_endpoints(cls, value: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        if len({endpoint.name for endpoint in value}) != len(value):
+            raise ValueError("names an endpoint twice: give every endpoint its own name")
+        return value
+
+    @field_validator("partitions")
+    @classmethod
+    def _power_of_two(cls, value: int) -> int:
+        check_partitions(value)
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if ALL_TENANTS in self.tenants and self.environment != "dev":
+            raise ValueError(f"{PREFIX}TENANTS is * outside dev: list the tenants, or set {PREFIX}ENVIRONMENT=dev")
+        if self.renew_ms * 2 > self.lease_ms:
+            raise ValueError(f"{PREFIX}RENEW_MS is above half of {PREFIX}LEASE_MS: a lease must survive one lost renewal")
+        if self.rebalance_timeout_ms >= self.request_timeout_ms:
+            raise ValueError(f"{PREFIX}REQUEST_TIMEOUT_MS must be above {PREFIX}REBALANCE_TIMEOUT_MS: a join waits that long")
+        if self.kafka_security_protocol.startswith("SASL") and self.kafka_username is None:
+            raise ValueError(f"{PREFIX}KAFKA_USERNAME is not set: {self.kafka_security_protocol} needs it and a password")
+        return self
+
+    def allows_tenant(self, tenant: str) -> bool:
+        """Whether this fleet serves the tenant."""
+        return tenant in self.tenants or ALL_TENANTS in self.tenants
+
+    def kafka_client_options(self) -> ClientOptions:
+        """What every aiokafka client takes beside `bootstrap_servers`. Raises ConfigurationError on unreadable files."""
+        return kafka_options(
+            client_id=f"turngate-{self.instance_id}",
+            request_timeout_ms=self.request_timeout_ms,
+            protocol=self.kafka_security_protocol,
+            mechanism=self.kafka_sasl_mechanism,
+            username=self.kafka_username,
+            password=self.kafka_password,
+            password_file=self.kafka_password_file,
+            ca_file=self.kafka_ca_file,
+            cert_file=self.kafka_cert_file,
+            key_file=self.kafka_key_file,
+            check_hostname=self.kafka_check_hostname,
+        )
+
+    def redis_client_options(self) -> RedisOptions:
+        """What `redis.asyncio.Redis.from_url` takes beside the URL. Raises ConfigurationError on unreadable files."""
+        return redis_options(
+            url=self.redis,
+            username=self.redis_username,
+            password=self.redis_password,
+            password_file=self.redis_password_file,
+            ca_file=self.redis_ca_file,
+            check_hostname=self.redis_check_hostname,
+        )
+
+
+def load_settings() -> Settings:
+    """The settings of this process. Raises ConfigurationError: one line per variable, never a value."""
+    try:
+        return cast(Callable[[], Settings], Settings)()
+    except ValidationError as error:
+        lines = [_problem(item["loc"], item["type"], item["msg"]) for item in error.errors()]
+        raise ConfigurationError("\n".join(lines)) from None
+
+
+def _problem(loc: tuple[int | str, ...], kind: str, message: str) -> str:
+    text = message.removeprefix("Value error, ")
+    if not loc:
+        return text
+    field = str(loc[0]).lower()
+    name = PREFIX + field.removeprefix(PREFIX.lower()).upper()
+    if kind == "missing":
+        hint = Settings.model_fields[field].description or "a value"
+        return f"{name} is not set: set it to {hint}"
+    return f"{name}: {text}"
+
+
+def _endpoint_problem(loc: tuple[int | str, ...], message: str) -> str:
+    where = ".".join(str(part) for part in loc)
+    return f"endpoint {where}: {message.removeprefix('Value error, ')}"
