@@ -6,7 +6,8 @@ Our own records hold no floats, no integers beyond 2^53-1 and only ASCII keys, s
 
 from __future__ import annotations
 
-from typing import TypeVar
+import re
+from typing import TypeVar, cast
 
 import orjson
 from pydantic import ValidationError
@@ -15,62 +16,80 @@ from turngate.schemas.base import Model, Record
 from turngate.schemas.errors import InvalidRecord, UnknownSchema
 
 R = TypeVar("R", bound=Record)
+
+FIELD_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 M = TypeVar("M", bound=Model)
 
 
 def canonical_bytes(value: object) -> bytes:
-    """Canonical JSON (RFC 8785 for our value range) of plain data or of a record.
+    """Canonical JSON (RFC 8785 for our value range) of plain data.
 
-    Raises InvalidRecord where the value holds something JSON cannot (a lone surrogate, an object of unknown
-    type).
+    Raises InvalidRecord where the value holds what our records may not: a float, an integer beyond 2^53-1, a
+    key that is not ASCII text, a lone surrogate, or anything JSON cannot say.
     """
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, orjson.JSONEncodeError) as error:
-        raise InvalidRecord("value cannot be written as canonical JSON", code="invalid_unicode") from error
+    _check_range(value)
+    return _dump(value)
 
 
 def encode(record: Record) -> bytes:
     """The bytes of a record as they go on the wire; the same record always gives the same bytes."""
-    return canonical_bytes(record.model_dump(mode="python", by_alias=True, exclude_none=True))
-
-
-def encode_model(model: Model) -> bytes:
-    """A part of a record on its own, in canonical bytes (kept in Redis, never a topic's value)."""
-    return canonical_bytes(model.model_dump(mode="python", by_alias=True, exclude_none=True))
-
-
-def decode_model(kind: type[M], data: bytes) -> M:
-    """What `encode_model` wrote. Raises InvalidRecord."""
-    try:
-        return kind.model_validate_json(data)
-    except ValidationError as error:
-        raise InvalidRecord(f"{kind.__name__} cannot be read ({error.error_count()} errors)") from None
+    return _dump(record.model_dump(mode="python", by_alias=True, exclude_none=True))
 
 
 def decode(kind: type[R], data: bytes | None) -> R:
-    """One record of the given kind.
+    """One record of the given kind, by its wire names alone.
 
     Raises InvalidRecord (not JSON, wrong shape; `path` names the field) or UnknownSchema (another schema or
-    version).
+    version, or none).
     """
     if data is None:
         raise InvalidRecord("record has no value", code="null_value")
     try:
-        return kind.model_validate_json(data)
+        record = kind.model_validate_json(data, by_alias=True, by_name=False)
     except ValidationError as error:
         raise _typed(kind, error) from None
+    if "schema_" not in record.model_fields_set:
+        raise UnknownSchema("record names no schema")
+    return record
+
+
+def _dump(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER)
+    except (TypeError, orjson.JSONEncodeError) as error:
+        code = "invalid_unicode" if "surrogates" in str(error) else None
+        raise InvalidRecord("value cannot be written as canonical JSON", code=code) from None
+
+
+def _check_range(value: object) -> None:
+    """orjson writes floats and sorts keys by code point; neither is canonical, so neither may come in."""
+    if isinstance(value, float):
+        raise InvalidRecord("a float cannot be written as canonical JSON")
+    if isinstance(value, dict):
+        for key, item in cast(dict[object, object], value).items():
+            if not isinstance(key, str) or not key.isascii():
+                raise InvalidRecord("a key that is not ASCII text cannot be written as canonical JSON")
+            _check_range(item)
+    elif isinstance(value, list | tuple):
+        for item in cast(tuple[object, ...], value):
+            _check_range(item)
 
 
 def _typed(kind: type[Record], error: ValidationError) -> InvalidRecord | UnknownSchema:
-    """Our error for pydantic's first complaint, without the input it quotes."""
-    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    """Our error for pydantic's complaints, without the input they quote. Another schema explains them all."""
+    complaints = error.errors(include_input=False, include_url=False, include_context=False)
+    first = complaints[0]
     if first["type"] == "json_invalid":
         return InvalidRecord("record is not JSON", code="malformed_json")
-    path = ".".join(str(part) for part in first["loc"])
-    if path == "schema":
+    if any(complaint["loc"] == ("schema",) for complaint in complaints):
         return UnknownSchema(f"expected schema {kind.SCHEMA}.v1")
+    path = ".".join(_safe(part) for part in first["loc"])
     return InvalidRecord(f"{kind.SCHEMA}: field {path or '(root)'} is invalid ({first['type']})", path=path)
+
+
+def _safe(part: int | str) -> str:
+    """A step of a path. An unknown field's name is a sender's text: only what looks like a name is shown."""
+    return str(part) if isinstance(part, int) or FIELD_NAME.fullmatch(part) else "(unknown)"
 
 
 def schema_name(data: bytes | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from turngate.schemas.base import Model
+from turngate.schemas.base import Count, Model
 
 
 class GateCode(StrEnum):
@@ -72,4 +72,4 @@ class Finding(Model):
     path: str | None = None
     source: str | None = None
     slot: str | None = None
-    event_index: int | None = None
+    event_index: Count | None = None
