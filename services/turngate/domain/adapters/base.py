@@ -16,7 +16,7 @@ from turngate.schemas.tools import ToolDeclaration, Toolset
 
 
 class AdapterError(TurngateError):
-    """An adapter cannot turn this sequence into its API's bytes: the conversation is PAUSED, nothing is sent."""
+    """An adapter cannot render this sequence: the conversation is PAUSED, nothing is sent."""
 
     code = "adapter_error"
 
@@ -64,7 +64,8 @@ class RenderedRequest:
 class Adapter(Protocol):
     """One API at one version. `render` and `admission` are pure and deterministic.
 
-    Both raise UnsupportedKind for a block they do not know and AdapterError for a toolset that is not the sequence's.
+    Both raise UnsupportedKind for a block they do not know, AdapterError for a toolset that is not the
+    sequence's.
     """
 
     @property
@@ -92,7 +93,7 @@ _OWN = ("render.py", "tables.py")
 
 @cache
 def source_digest(package: str, salt: str) -> str:
-    """sha256 over the bytes of an adapter's source files and of what it shares, names included; `salt` names the variant."""
+    """sha256 over an adapter's source files and those it shares, names included; `salt` is the variant."""
     running = hashlib.sha256(salt.encode())
     root = "turngate.domain.adapters"
     for owner, names in ((f"{root}.{package}", _OWN), (root, _SHARED)):

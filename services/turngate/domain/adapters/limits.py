@@ -1,4 +1,4 @@
-"""Limits of a target API, checked before anything is committed: each is one small function over the sequence."""
+"""Limits of a target API, checked before anything is committed: one small function each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from turngate.schemas.tools import ToolDeclaration, Toolset
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """max_body: bytes. max_tools None: no published number. contexts: tokens by longest matching model prefix."""
+    """max_body: bytes. max_tools None: none published. contexts: tokens by longest matching model prefix."""
 
     tool_name: re.Pattern[str]
     max_tools: int | None
@@ -87,7 +87,7 @@ def size_findings(sequence: MessageSequence, body: int, tokens: int, limits: Lim
     if context is not None and tokens + sequence.max_output_tokens > context:
         yield _finding(
             HistoryCode.CONTEXT_OVERFLOW,
-            f"about {tokens} input and {sequence.max_output_tokens} output tokens exceed the context of {context}",
+            f"about {tokens} input and {sequence.max_output_tokens} output tokens exceed {context}",
             "maxOutputTokens",
         )
 

@@ -39,7 +39,7 @@ def runs(blocks: Iterable[Block]) -> Iterator[Run]:
 
 
 def object_fragment(raw: str, *, where: str) -> orjson.Fragment:
-    """The exact text of a JSON object, to be embedded as it is. Raises AdapterError where it is not one object."""
+    """The exact text of a JSON object, to be embedded as it is. Raises AdapterError for anything else."""
     try:
         plain = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -68,7 +68,8 @@ class Media:
 def media_of(block: Block) -> Media | None:
     """The neutral source of a media block, None where its `data` is a provider part of an unknown form.
 
-    Known: base64 text beside `media_type`, an `image_url` part, and a part with a `source` of type base64 or url.
+    Known: base64 text beside `media_type`, an `image_url` part, and a part with a `source` of type base64 or
+    url.
     """
     data = block.content.data
     if data is None:

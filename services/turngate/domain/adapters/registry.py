@@ -96,7 +96,7 @@ def build_manifest(
     provider: str,
     created_at_ms: int,
 ) -> DispatchManifest:
-    """The manifest of exactly these bytes. provider: the endpoint's name. created_at_ms lies outside the digest."""
+    """The manifest of exactly these bytes. provider: the endpoint. created_at_ms is outside the digest."""
     if rendered.method != "POST":
         raise AdapterError("a manifest names a POST request")
     draft = DispatchManifest(
@@ -125,7 +125,7 @@ def build_manifest(
 
 
 def manifest_matches(manifest: DispatchManifest, rendered: RenderedRequest) -> bool:
-    """Whether these bytes are the ones the manifest names; anything else is render drift and sends nothing."""
+    """Whether these bytes are the ones the manifest names; anything else is render drift."""
     return manifest.request_digest == request_digest(
         rendered.method, rendered.path, rendered.body, rendered.headers
     )

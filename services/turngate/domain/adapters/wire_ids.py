@@ -1,4 +1,6 @@
-"""Call ids on the wire: the committed id where the API takes it, else a deterministic one (never a cut-off prefix)."""
+"""Call ids on the wire: the committed id where the API takes it, else a deterministic one (never a cut-off
+prefix).
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ class IdRule:
 def wire_ids(blocks: Iterable[Block], rule: IdRule) -> Mapping[str, str]:
     """Wire id by block id, for every call and its results.
 
-    A call keeps its committed id where that is legal and still free; what a call gets depends only on the blocks before
-    it, so it stays the same in all later requests of the conversation.
+    A call keeps its committed id where that is legal and still free; what a call gets depends only on the
+    blocks before it, so it stays the same in all later requests of the conversation.
     """
     used: set[str] = set()
     turn = -1

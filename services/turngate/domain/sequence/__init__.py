@@ -1,4 +1,4 @@
-"""The message graph: committed history, candidates, the builders of turns and sequences, and the graph rules."""
+"""The message graph: committed history, candidates, builders of turns and sequences, graph rules."""
 
 from turngate.domain.sequence.build import build_sequence
 from turngate.domain.sequence.candidate import Candidate, candidate_findings

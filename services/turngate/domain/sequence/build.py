@@ -12,7 +12,9 @@ from turngate.schemas.sequence import MessageSequence, sequence_digest
 from turngate.schemas.turn import Turn
 
 PRIVATE_KINDS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-"""Kinds bound to the provider and model that wrote them; they are replayed there or dropped whole, never edited."""
+"""Kinds bound to the provider and model that wrote them; they are replayed there or dropped whole, never
+edited.
+"""
 
 
 class AdapterIdentity(Protocol):
@@ -31,8 +33,8 @@ def build_sequence(
 ) -> MessageSequence:
     """The sequence for the next assistant turn on this head, its digest set.
 
-    Private reasoning of another provider or another model is left out whole. The same turns, options, adapter and
-    policy always give the same record.
+    Private reasoning of another provider or another model is left out whole. The same turns, options, adapter
+    and policy always give the same record.
     """
     blocks = tuple(
         block
@@ -60,7 +62,9 @@ def build_sequence(
 
 
 def _same_writer(turn: Turn, block: Block, options: TurnOptions, adapter: AdapterIdentity) -> bool:
-    """Whether the block was written by the API and model that would read it now; an unknown writer counts as the same."""
+    """Whether the block was written by the API and model that would read it now; an unknown writer counts as
+    the same.
+    """
     if block.role != "assistant":
         return True
     if turn.receipt is not None and turn.receipt.adapter.partition("@")[0] != adapter.name:

@@ -20,7 +20,7 @@ _TEXT_KINDS = frozenset({"text", "context", "notice"})
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """READY may be committed; WAITING is held with its reason; REJECTED carries at least one error finding."""
+    """READY may be committed, WAITING is held with its reason, REJECTED has at least one error finding."""
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
@@ -33,8 +33,8 @@ Rule = Callable[[CommittedHistory, TurnRequest], Iterator[Finding]]
 def candidate_findings(history: CommittedHistory, request: TurnRequest) -> Candidate:
     """The verdict on a request against the committed head.
 
-    What can never become right is REJECTED at once, whatever is still open; only then do open calls make it WAITING
-    (`calls_open`). Operations in flight and pauses are the caller's to look up.
+    What can never become right is REJECTED at once, whatever is still open; only then do open calls make it
+    WAITING (`calls_open`). Operations in flight and pauses are the caller's to look up.
     """
     findings = tuple(finding for rule in RULES for finding in rule(history, request))
     if any(finding.severity == "error" for finding in findings):
@@ -67,7 +67,7 @@ def _withdraws(history: CommittedHistory, request: TurnRequest) -> Iterator[Find
 
 
 def _roles(history: CommittedHistory, request: TurnRequest) -> Iterator[Finding]:
-    """A request speaks as user, system or developer; the rest of a conversation is never claimed by a caller."""
+    """A request speaks as user, system or developer; nothing else is a caller's to claim."""
     for index, block in enumerate(request.blocks):
         path = f"blocks/{index}/role"
         if block.role not in INPUT_ROLES:

@@ -14,7 +14,9 @@ from turngate.schemas.findings import Finding, HistoryCode
 from turngate.schemas.sequence import MessageSequence, sequence_digest
 
 OWN_RULES = GraphRules(empty_arguments=True)
-"""Our own record: provider ids are attributes (any text, repeating across turns), results stand directly after calls."""
+"""Our own record: provider ids are attributes (any text, repeating across turns), results stand directly
+after calls.
+"""
 
 
 def check_sequence(sequence: MessageSequence) -> tuple[Finding, ...]:
@@ -30,7 +32,9 @@ def check_sequence(sequence: MessageSequence) -> tuple[Finding, ...]:
 
 
 def judge_sequence(sequence: MessageSequence) -> Candidate:
-    """The verdict on a sequence from outside: WAITING where all that is wrong are calls nothing has followed yet."""
+    """The verdict on a sequence from outside: WAITING where all that is wrong are calls nothing has followed
+    yet.
+    """
     pairing = pair(from_sequence(sequence), OWN_RULES.pairing)
     return verdict_of(check_sequence(sequence), pairing)
 
@@ -96,17 +100,18 @@ def _states(edge: ToolEdge, index: int, call: Block) -> Iterator[Finding]:
 
 def _call_order(sequence: MessageSequence) -> Iterator[Finding]:
     """Results enter context in call order."""
-    order: dict[str, int] = {}
+    places: dict[str, int] = {}
+    calls_of = -1
     last = -1
     for index, block in enumerate(sequence.blocks):
         if block.kind == "tool_call" and block.call_id is not None:
-            if sequence.blocks[index - 1].turn != block.turn or not order:
-                order, last = ({} if not order or last >= 0 else order), -1
-            order[block.call_id] = index
-        elif block.kind == "tool_result" and block.call_id in order:
-            if order[block.call_id] < last:
+            if block.turn != calls_of:
+                places, calls_of, last = {}, block.turn, -1
+            places[block.call_id] = index
+        elif block.kind == "tool_result" and block.call_id in places:
+            if places[block.call_id] < last:
                 yield _finding(HistoryCode.ROLE_ORDER, "results are not in call order", index, block)
-            last = max(last, order[block.call_id])
+            last = max(last, places[block.call_id])
 
 
 def _digests(sequence: MessageSequence) -> Iterator[Finding]:

@@ -1,4 +1,6 @@
-"""The neutral form the graph rules read: nodes in order, whether they come from committed blocks or a bare history."""
+"""The neutral form the graph rules read: nodes in order, whether they come from committed blocks or a bare
+history.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from turngate.schemas.sequence import MessageSequence
 class Node:
     """One block.
 
-    turn: revision of its turn, or a number that grows with each turn of a bare history. message: the wire message that
-    held it. arguments: exact text of a call's arguments. opaque: it carries provider data instead of text.
+    turn: revision of its turn, or a number that grows with each turn of a bare history. message: the wire
+    message that held it. arguments: exact text of a call's arguments. opaque: it carries provider data
+    instead of text.
     """
 
     turn: int
@@ -88,6 +91,12 @@ def from_sequence(sequence: MessageSequence) -> Nodes:
         )
         for index, block in enumerate(sequence.blocks)
     )
+
+
+def messages(nodes: Iterable[Node]) -> Iterator[Nodes]:
+    """Adjacent nodes of the same wire message."""
+    for _, group in groupby(nodes, key=lambda node: node.message):
+        yield tuple(group)
 
 
 def turns(nodes: Iterable[Node]) -> Iterator[Nodes]:

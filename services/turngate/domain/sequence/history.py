@@ -1,4 +1,4 @@
-"""A conversation as its committed turns say it is: the head, the chain, what is rendered, what is still open."""
+"""A conversation as its committed turns say it is: head, chain, what is rendered, what is open."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class CommittedHistory:
 
     @property
     def rendered_turns(self) -> tuple[Turn, ...]:
-        """The turns a sequence is made of, in order: without withdrawn inputs, artifacts in place of what they cover."""
+        """The turns a sequence is made of, in order: without withdrawn inputs, artifacts in place of what
+        they cover.
+        """
         covers = {turn.revision: turn.replaces for turn in self.turns if turn.replaces is not None}
         withdrawn = self.withdrawn
         hidden = set(withdrawn)
@@ -73,7 +75,7 @@ class CommittedHistory:
 
     @property
     def tool_edges(self) -> tuple[ToolEdge, ...]:
-        """One edge per rendered call, in call order; settled edges come from the tool turn that settled them."""
+        """One edge per rendered call, in call order; a settled one comes from its tool turn."""
         edges: list[ToolEdge] = []
         waiting: tuple[ToolEdge, ...] = ()
         for turn in self.rendered_turns:
@@ -101,6 +103,8 @@ class CommittedHistory:
 
 
 def _system_part(turn: Turn) -> Turn | None:
-    """What stays of a turn an artifact covers: its system text, since a summary never speaks for the operator."""
+    """What stays of a turn an artifact covers: its system text, since a summary never speaks for the
+    operator.
+    """
     kept = tuple(block for block in turn.blocks if block.role in ("system", "developer"))
     return turn.model_copy(update={"blocks": kept, "tool_edges": ()}) if kept else None

@@ -14,13 +14,12 @@ from turngate.schemas.findings import Finding, HistoryCode
 class PairingRules:
     """What an API asks of the place of results.
 
-    adjacent: nothing stands between a call's turn and its results. same_message: all of them in the one next message.
-    results_first: they open that message.
+    adjacent: nothing stands between a call's turn and its results. same_message: all of them in the one next
+    message.
     """
 
     adjacent: bool = True
     same_message: bool = False
-    results_first: bool = False
 
 
 @dataclass(slots=True)
@@ -31,6 +30,7 @@ class _Open:
     message: int
     answered: set[str] = field(default_factory=set[str])
     interrupted: bool = False
+    followed: bool = False
 
     def unanswered(self) -> list[Node]:
         return [node for call, node in self.calls.items() if call not in self.answered]
@@ -38,7 +38,9 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """findings: all but missing results. missing: calls without one, in order. open_end: those nothing has followed."""
+    """findings: all but missing results. missing: calls without one, in order. open_end: those nothing has
+    followed.
+    """
 
     findings: tuple[Finding, ...]
     missing: Nodes
@@ -59,17 +61,15 @@ def pair(nodes: Nodes, rules: PairingRules) -> Pairing:
             current = _Open(calls, group[0].message)
             ahead.subtract(node.call_id for node in group if node.is_call)
             continue
-        for index, node in enumerate(group):
+        if current is not None:
+            current.followed = True
+        for node in group:
             if node.is_result:
                 findings.extend(_result(node, current, settled, ahead, rules))
-                if rules.results_first and index and any(not before.is_result for before in group[:index]):
-                    findings.append(
-                        node.finding(HistoryCode.RESULT_NOT_ADJACENT, "a result stands behind other content")
-                    )
             elif current is not None:
                 current.interrupted = True
     tail = current.unanswered() if current is not None else []
-    open_end = () if current is None or current.interrupted else tuple(tail)
+    open_end = () if current is None or current.followed else tuple(tail)
     return Pairing(tuple(findings), (*missing, *tail), open_end)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from re import Pattern
 
 import orjson
 
-from turngate.domain.sequence.graph import Node, Nodes, turns
+from turngate.domain.sequence.graph import Node, Nodes, messages, turns
 from turngate.domain.sequence.pairing import PairingRules
 from turngate.domain.sequence.strict import is_strict_object
 from turngate.schemas.findings import Finding, HistoryCode
@@ -34,8 +35,9 @@ _CALLER_TRUST = frozenset({"user", "tool", "retrieved", "model"})
 class GraphRules:
     """What one API (or our own record) asks of a history.
 
-    call_id / tool_name: the whole text must match. unique_ids: call ids over the conversation. empty_arguments: empty
-    text stands for `{}`. signed_thinking: thinking must carry a signature. prefill: a final assistant turn is allowed.
+    call_id / tool_name: the whole text must match. unique_ids: call ids over the conversation.
+    empty_arguments: empty text stands for `{}`. signed_thinking: thinking must carry a signature. prefill: a
+    final assistant turn is allowed.
     alternate: user and assistant turns take turns. user_after_tool: user text may follow results directly.
     """
 
@@ -97,7 +99,7 @@ def content(nodes: Nodes, rules: GraphRules) -> Iterator[Finding]:
         elif node.kind in ("image", "document") and not node.opaque:
             yield node.finding(HistoryCode.EMPTY_CONTENT, "the block has no data")
     if rules.blank_is_empty:
-        for group in turns(nodes):
+        for group in messages(nodes):
             if group[0].text and all(
                 node.kind in TEXT_KINDS and not (node.text or "").strip() for node in group
             ):
@@ -158,7 +160,7 @@ def turn_order(nodes: Nodes, rules: GraphRules) -> Iterator[Finding]:
         speaker = "assistant" if node.role == "assistant" else "tool" if node.is_result else "user"
         if not speakers or speakers[-1][0] != speaker or speakers[-1][1].message != node.message:
             speakers.append((speaker, node))
-    for (before, earlier), (speaker, node) in zip(speakers, speakers[1:], strict=False):
+    for (before, earlier), (speaker, node) in pairwise(speakers):
         if not rules.user_after_tool and (before, speaker) == ("tool", "user"):
             yield node.finding(HistoryCode.ROLE_ORDER, "the API takes no user text directly after results")
         wire = (
@@ -172,7 +174,7 @@ def turn_order(nodes: Nodes, rules: GraphRules) -> Iterator[Finding]:
 
 
 def something_to_answer(nodes: Nodes, rules: GraphRules) -> Iterator[Finding]:
-    """The last word is the user's or a tool's; open calls and unfinished provider tools are judged elsewhere."""
+    """The last word is the user's or a tool's; open calls and paused turns are judged elsewhere."""
     spoken = [node for node in nodes if not node.is_system]
     if not spoken:
         yield Finding(

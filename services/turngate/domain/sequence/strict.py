@@ -1,4 +1,6 @@
-"""Whether a text is one whole JSON object, read strictly: no duplicate keys, NaN, trailing text or half surrogates."""
+"""Whether a text is one whole JSON object, read strictly: no duplicate keys, NaN, trailing text or half
+surrogates.
+"""
 
 from __future__ import annotations
 

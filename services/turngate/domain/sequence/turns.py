@@ -1,4 +1,6 @@
-"""Builders of committed turns: ids, digests, trust, the history chain and the receipt. Pure; the caller stores them."""
+"""Builders of committed turns: ids, digests, trust, the history chain and the receipt. Pure; the caller
+stores them.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ _KIND_TRUST: dict[Kind, Trust] = {"context": "retrieved", "notice": "operator"}
 class AssistantBlock:
     """One finished block of a model's answer, as the gate passed it.
 
-    call_id, tool, arguments_raw, schema_digest belong to a tool_call: `arguments_raw` is the exact text received and
-    `schema_digest` the sha256 of the declared input schema's exact text. data is an opaque part's exact JSON text.
+    call_id, tool, arguments_raw, schema_digest belong to a tool_call: `arguments_raw` is the exact text
+    received and `schema_digest` the sha256 of the declared input schema's exact text. data is an opaque
+    part's exact JSON text.
     """
 
     kind: Kind
@@ -69,7 +72,8 @@ def build_input_turn(history: CommittedHistory, request: TurnRequest, revision: 
 
 
 def build_withdraw_turn(history: CommittedHistory, *, withdraws: int, cause_id: str) -> Turn:
-    """An input turn without blocks that takes an earlier, still unanswered input turn out of what is rendered.
+    """An input turn without blocks that takes an earlier, still unanswered input turn out of what is
+    rendered.
 
     Raises Refused (revision_conflict) where that revision cannot be withdrawn.
     """
@@ -92,8 +96,8 @@ def build_artifact_turn(
 ) -> Turn:
     """The input turn of a compaction: one context block in place of the covered revisions.
 
-    It starts a new chain that names the old one. Raises Refused (revision_conflict) where the span is not committed or
-    would part a call from its results.
+    It starts a new chain that names the old one. Raises Refused (revision_conflict) where the span is not
+    committed or would part a call from its results.
     """
     first, last = replaces
     if not 1 <= first <= last <= history.head_revision:
@@ -159,9 +163,10 @@ def build_assistant_turn(
 ) -> Turn:
     """The canonical assistant turn with its receipt.
 
-    history_digest: the chain value at `spec.base_revision`. generations: the history including the winner; when empty
-    the winner alone is noted. sign: Ed25519 over the turn digest (hex in, base64 out) where a key is configured.
-    Raises Refused: revision_conflict, duplicate_call_id, or incomplete_arguments for a call without its parts.
+    history_digest: the chain value at `spec.base_revision`. generations: the history including the winner;
+    when empty the winner alone is noted. sign: Ed25519 over the turn digest (hex in, base64 out) where a key
+    is configured. Raises Refused: revision_conflict, duplicate_call_id, or incomplete_arguments for a call
+    without its parts.
     """
     _next_revision(spec.base_revision, revision)
     built = _assistant_blocks(blocks, revision)
@@ -211,9 +216,11 @@ def build_tool_turn(
     assistant_turn: Turn,
     results: Sequence[ToolResult],
 ) -> Turn:
-    """The tool turn that settles an assistant turn: one result per call, in call order whatever order they came in.
+    """The tool turn that settles an assistant turn: one result per call, in call order whatever order they
+    came in.
 
-    Raises Refused: missing_result, duplicate_result, orphan_result, or result_mismatch (tool, arguments, generation).
+    Raises Refused: missing_result, duplicate_result, orphan_result, or result_mismatch (tool, arguments,
+    generation).
     """
     by_call: dict[str, ToolResult] = {}
     for result in results:

@@ -108,7 +108,7 @@ def _messages(sequence: MessageSequence) -> list[JsonObject]:
 
 
 def _speaks(block: Block) -> bool:
-    """False for a blank text: alone in a message the API refuses it, beside other blocks it is replayed as it is."""
+    """False for a blank text: the API refuses it alone in a message and takes it beside other blocks."""
     return block.kind not in ("text", "refusal") or bool((block.content.text or "").strip())
 
 
@@ -195,7 +195,7 @@ def _choice(choice: ToolChoice) -> JsonObject:
 
 
 def _signature_findings(sequence: MessageSequence) -> Iterator[Finding]:
-    """Unsigned thinking in a turn whose results are being sent back: the API refuses it and it cannot be repaired."""
+    """Unsigned thinking in a turn whose results go back: the API refuses it, nothing can repair it."""
     last = max((block.turn for block in sequence.blocks if block.role == "assistant"), default=None)
     in_tools = any(block.kind == "tool_call" and block.turn == last for block in sequence.blocks)
     for block in sequence.blocks:
