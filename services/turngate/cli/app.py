@@ -29,10 +29,12 @@ USAGE_CODE_OF_TYPER = 2
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "audit": ("audit",),
     "conformance": ("conformance",),
+    "render": ("render",),
     "run": ("run",),
     "schemas": ("schemas",),
     "topology": ("topology",),
     "trace": ("trace",),
+    "validate": ("validate",),
 }
 """Module in `turngate.cli` -> the words that its `register(app)` mounts. Only the module of the word at hand
 is imported, so that `turngate validate` does not wait for the Kafka client.
