@@ -1,0 +1,1 @@
+"""What a tool executor needs: read orders, claim, heartbeat, answer."""
