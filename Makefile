@@ -41,7 +41,7 @@ test: $(DEV_DONE) ## all tests on embedded Kafka and Redis; TESTS=tests/unit for
 	$(PYTEST) -q $(TESTS) --ignore=tests/deploy
 
 test-real: $(DEV_DONE) ## the same tests on real Apache Kafka and redis-server, which it fetches and starts
-	$(BIN)/python scripts/real_kafka.py run -- $(PYTEST) -q $(TESTS) --ignore=tests/deploy
+	$(BIN)/python scripts/real_kafka.py run -- $(PYTEST) -q $(TESTS) --ignore=tests/deploy --ignore=tests/tidy
 
 check: lint types contracts tidy ## everything CI checks besides running the tests
 

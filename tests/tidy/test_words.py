@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 # Written in pieces, so that this page is clean too.
 REGISTRIES = (
     "pypi" + r"\.org", "python" + r"hosted\.org", "npm" + r"js\.(?:org|com)", "crates" + r"\.io",
-    "proxy" + r"\.golang\.org", "maven" + r"\.(?:apache\.)?org", "deb" + r"\.debian\.org",
+    "proxy" + r"\.golang\.org", "repo1?" + r"\.maven\.(?:apache\.)?org", "deb" + r"\.debian\.org",
 )  # fmt: skip
 PATHS = (
     r"(?<![\w.\-])/" + r"work/\w",
