@@ -46,6 +46,16 @@ def idempotency_key(operation: str, generation: int) -> str:
     return parts_digest(operation, generation)[:40]
 
 
+def call_key(tenant: str, conversation: str, revision: int, call_id: str) -> str:
+    """callKey = tenant/conversation/revision/callId (DESIGN §8); revision is the assistant turn's."""
+    return f"{tenant}/{conversation}/{revision}/{call_id}"
+
+
+def call_idempotency_key(key: str) -> str:
+    """The key under which every execution of a call runs: the same for all its attempts."""
+    return parts_digest("call", key)[:40]
+
+
 def history_digest(previous: str, block_digests: Iterable[str]) -> str:
     """The hash chain over block digests: each turn extends it, so a long history is never digested twice."""
     running = previous

@@ -56,7 +56,7 @@ EVENT_FIELDS: dict[str, tuple[str, ...]] = {
     "approval_requested": ("call_key", "call_id", "tool", "revision"),
     "approval_decision": ("call_key", "call_id", "decision", "revision"),
     "partial_tool_call_output": ("call_key", "call_id", "step"),
-    "tool_call_output": ("call_key", "call_id", "result_status", "text", "revision"),
+    "tool_call_output": ("call_key", "call_id", "result_status", "result_id", "text", "revision"),
     "abort": ("control_id",),
     "length_notice": ("revision",),
     "compaction_begin": ("revision",),
@@ -104,6 +104,7 @@ class SessionEvent(Record):
     usage_raw: str | None = None
     status: RequestStatus | None = None
     result_status: ResultStatus | None = None
+    result_id: Identifier | None = None
     decision: Literal["approved", "denied"] | None = None
     reason: Identifier | None = None
     retry_in_ms: Millis | None = None

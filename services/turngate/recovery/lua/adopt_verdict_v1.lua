@@ -11,7 +11,6 @@ if held and not old[2] then
   redis.call('HSET', REQS, rid .. '|w', slot, c .. '|w|' .. slot, arg(5))
   redis.call('ZADD', TIMERS, ms(now + 2000), 'wake|' .. c)
 elseif not held and old[2] then
-  redis.call('HDEL', REQS, rid .. '|w', c .. '|w|' .. old[2])
-  redis.call('HSET', HEADS, c .. '|whead', old[2])
+  leave_line(c, rid, old[2])
 end
 return {'ok'}

@@ -18,3 +18,11 @@ local function wake(conversation)
   end
   return false
 end
+-- A held request leaves the line of its conversation; the head of the line moves past every slot that is gone.
+local function leave_line(conversation, request, slot)
+  redis.call('HDEL', REQS, request .. '|w', conversation .. '|w|' .. slot)
+  local line = redis.call('HMGET', HEADS, conversation .. '|whead', conversation .. '|wtail')
+  local first, last = tonumber(line[1] or '0'), tonumber(line[2] or '0')
+  while first < last and redis.call('HEXISTS', REQS, conversation .. '|w|' .. ms(first + 1)) == 0 do first = first + 1 end
+  redis.call('HSET', HEADS, conversation .. '|whead', ms(first))
+end

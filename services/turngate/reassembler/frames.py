@@ -1,0 +1,90 @@
+"""Frames as they are read: the attempt from the headers, so that a decided one is skipped unparsed; then the body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from turngate.runtime.errors import Poison
+from turngate.runtime.records import InputRecord
+from turngate.schemas.codec import decode
+from turngate.schemas.envelope import GENERATION_HEADER, OPERATION_HEADER, RELAY_HEADER, conversation_key
+from turngate.schemas.errors import InvalidRecord, UnknownSchema
+from turngate.schemas.registry import decode_any
+from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, Frame, ResolveFrame
+
+SCHEMAS = ("StreamBegin.v1", "StreamEnd.v1", "StreamResolve.v1")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRef:
+    """Which relay of which attempt a frame belongs to."""
+
+    operation_id: str
+    generation: int
+    relay: int
+
+
+def attempt_of(record: InputRecord) -> AttemptRef:
+    """The attempt a frame's headers name; from the body where a writer left them out.
+
+    Raises Poison where neither tells.
+    """
+    found = {name: value for name, value in record.headers if name.startswith("turngate_")}
+    try:
+        return AttemptRef(
+            found[OPERATION_HEADER].decode(), int(found[GENERATION_HEADER]), int(found[RELAY_HEADER])
+        )
+    except (KeyError, ValueError):
+        frame = parse(record)
+        return AttemptRef(frame.operation_id, frame.generation, frame.relay)
+
+
+def parse(record: InputRecord) -> Frame:
+    """The frame's body. Raises Poison (not a frame, or its key is not its conversation's)."""
+    try:
+        frame = _events(record.value) or decode_any(record.value, SCHEMAS)
+    except (InvalidRecord, UnknownSchema) as error:
+        raise Poison(record, error.code, str(error)) from None
+    assert isinstance(frame, BeginFrame | EventsFrame | EndFrame | ResolveFrame)
+    if record.key != conversation_key(frame.tenant, frame.conversation):
+        raise Poison(record, "key_mismatch", "the record key is not tenant/conversation of its value")
+    return frame
+
+
+def _events(value: bytes | None) -> EventsFrame | None:
+    """The hot path: an events frame checked field by field instead of by pydantic; None for any other schema."""
+    if value is None:
+        raise InvalidRecord("record has no value", code="null_value")
+    try:
+        plain = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        raise InvalidRecord("record is not JSON", code="malformed_json") from None
+    if not isinstance(plain, dict):
+        raise InvalidRecord("record is not a JSON object", code="malformed_json")
+    if plain.get("schema") != "StreamEvents.v1":
+        return None
+    events = plain.get("events")
+    texts = ("tenant", "conversation", "operationId", "profile")
+    numbers = ("generation", "relay", "firstSeq")
+    whole = (
+        type(events) is list
+        and all(type(event) is str for event in events)
+        and all(type(plain.get(name)) is str for name in texts)
+        and all(type(plain.get(name)) is int and plain[name] >= 0 for name in numbers)
+    )
+    if not whole:
+        decode(EventsFrame, value)
+        raise InvalidRecord("StreamEvents: a field is missing or of another type")
+    return EventsFrame.model_construct(
+        tenant=plain["tenant"],
+        conversation=plain["conversation"],
+        operation_id=plain["operationId"],
+        generation=plain["generation"],
+        relay=plain["relay"],
+        handle=plain.get("handle"),
+        profile=plain["profile"],
+        first_seq=plain["firstSeq"],
+        events=tuple(events),
+    )

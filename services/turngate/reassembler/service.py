@@ -1,0 +1,282 @@
+"""The reassembler: orders, normalises, gates; alone decides and writes an attempt's outcome (DESIGN §7, §9)."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from turngate.runtime.metrics import Metrics
+
+from turngate.domain.dispatch.retry import RetryPolicy
+from turngate.domain.stream import Assembler, CompiledToolset, compile_toolset
+from turngate.reassembler.conclude import Conclusions
+from turngate.reassembler.events import AttemptEvents
+from turngate.reassembler.frames import AttemptRef, attempt_of, parse
+from turngate.reassembler.quarantine import FrameQuarantine
+from turngate.reassembler.store import AttemptView, ReassemblerStore
+from turngate.reassembler.streams import OpenStream, OpenStreams
+from turngate.runtime.handlers import PartitionStart
+from turngate.runtime.outbound import source_of
+from turngate.runtime.records import InputRecord, Output, Position, StepResult
+from turngate.runtime.redis.registry import Toolsets
+from turngate.runtime.redis.scripts import Scripts
+from turngate.schemas.codec import decode, decode_model
+from turngate.schemas.errors import Retryable
+from turngate.schemas.manifest import DispatchManifest
+from turngate.schemas.sequence import OperationSpec
+from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, ResolveFrame
+from turngate.schemas.tools import Toolset
+
+TOPIC = "stream-events"
+COMPILED_MAX = 256
+
+
+class ToolsetMissing(Retryable):
+    """The toolset's bytes are not in Redis (yet): the stream waits for them."""
+
+    code = "unknown_toolset"
+
+
+@dataclass(frozen=True, slots=True)
+class ReassemblerDeps:
+    """What a reassembler partition needs of the process."""
+
+    scripts: Scripts
+    toolsets: Toolsets
+    metrics: Metrics
+    policy: RetryPolicy
+
+
+class ReassemblerHandler:
+    """One partition of the reassembler.
+
+    Redelivery is harmless: a frame's outputs are remembered until the next batch begins, so a batch that is tried again
+    gives the same outputs although its frames have already been fed.
+    """
+
+    def __init__(self, deps: ReassemblerDeps) -> None:
+        self._deps = deps
+        self._store = ReassemblerStore(deps.scripts, 0)
+        self._streams = OpenStreams(0)
+        self._views: dict[str, AttemptView] = {}
+        self._given: dict[int, list[Output]] = {}
+        self._quarantine = FrameQuarantine(deps.metrics)
+        self._compiled: OrderedDict[str, tuple[CompiledToolset, Toolset]] = OrderedDict()
+        self._conclusions = self._conclude_with(self._store)
+
+    def _conclude_with(self, store: ReassemblerStore) -> Conclusions:
+        return Conclusions(store, self._quarantine, self._deps.policy, self._deps.metrics)
+
+    async def start(self, start: PartitionStart) -> None:
+        position = start.positions[TOPIC]
+        self._store = ReassemblerStore(self._deps.scripts, start.term)
+        self._conclusions = self._conclude_with(self._store)
+        self._streams = OpenStreams(int(position.metadata or position.offset))
+        self._given = {}
+
+    async def stop(self) -> None:
+        self._deps.metrics.open_streams.set(0)
+
+    async def step(self, records: Sequence[InputRecord]) -> StepResult:
+        if not records:
+            return StepResult()
+        first = records[0].offset
+        self._given = {offset: outputs for offset, outputs in self._given.items() if offset >= first}
+        self._streams.expect([record.offset for record in records])
+        refs = [attempt_of(record) for record in records]
+        await self._look_up(records, refs)
+        outputs: list[Output] = []
+        for record, ref in zip(records, refs, strict=True):
+            given = self._given.get(record.offset)
+            if given is None:
+                given = await self._frame(record, ref)
+                self._given[record.offset] = given
+            self._streams.done(record.offset)
+            outputs += given
+        oldest, emitted = self._streams.watermark()
+        self._deps.metrics.open_streams.set(len(self._streams))
+        return StepResult(
+            outputs=outputs,
+            positions={TOPIC: Position(oldest, str(emitted))},
+            hold=all(out.topic == "session-events" and b'"partial_' in out.value for out in outputs),
+        )
+
+    async def _look_up(self, records: Sequence[InputRecord], refs: Sequence[AttemptRef]) -> None:
+        """One batched look-up for the attempts of this batch that are not open in memory."""
+        wanted = {
+            ref.operation_id: record.key or b""
+            for record, ref in zip(records, refs, strict=True)
+            if record.offset not in self._given and self._streams.get(ref.operation_id, ref.generation) is None
+        }
+        self._views = await self._store.look_up(wanted) if wanted else {}
+
+    async def _view(self, record: InputRecord, ref: AttemptRef) -> AttemptView:
+        view = self._views.get(ref.operation_id)
+        if view is None:
+            view = (await self._store.look_up({ref.operation_id: record.key or b""}))[ref.operation_id]
+            self._views[ref.operation_id] = view
+        return view
+
+    async def _frame(self, record: InputRecord, ref: AttemptRef) -> list[Output]:
+        """One frame. Below `muted_until` everything has been written by a predecessor: only memory is rebuilt."""
+        muted = record.offset < self._streams.muted_until
+        stream = self._streams.get(ref.operation_id, ref.generation)
+        if stream is None:
+            view = await self._view(record, ref)
+            refusal = self._refusal(record, ref, view)
+            if refusal == "consumed" or (refusal is not None and muted):
+                return []
+            if refusal == "decided":
+                return await self._again(record, ref, view)
+            if refusal is not None:
+                return self._quarantine.put(record, ref, refusal)
+        frame = parse(record)
+        if isinstance(frame, BeginFrame):
+            return self._muted(muted, await self._begin(record, ref, frame, stream))
+        if isinstance(frame, EventsFrame):
+            return self._muted(muted, await self._events(record, ref, frame, stream))
+        if muted:
+            self._streams.drop(ref.operation_id, ref.generation)
+            return []
+        return await self._end(record, ref, frame, stream)
+
+    @staticmethod
+    def _muted(muted: bool, outputs: list[Output]) -> list[Output]:
+        return [] if muted else outputs
+
+    @staticmethod
+    def _refusal(record: InputRecord, ref: AttemptRef, view: AttemptView) -> str | None:
+        """Why a frame of an attempt that is not open here is not fed; None where it may be.
+
+        `consumed`: it was read before its attempt's outcome. `decided`: it is the frame that caused it, or a later one.
+        """
+        if not view.state:
+            return "unknown_operation"
+        if ref.generation <= view.decided:
+            return "consumed" if record.offset < view.decided_at() else "decided"
+        if ref.generation < view.generation:
+            return "late_generation"
+        if ref.generation > view.generation:
+            return "unknown_generation"
+        if ref.relay < view.relay:
+            return "late_relay"
+        if ref.relay > view.relay:
+            return "unknown_relay"
+        return None
+
+    async def _again(self, record: InputRecord, ref: AttemptRef, view: AttemptView) -> list[Output]:
+        """A frame of a decided attempt: the very one that decided it is answered from store, others are late."""
+        if view.outcome_source == source_of(record) or view.state == "CANCELLED":
+            frame = parse(record)
+            if isinstance(frame, EndFrame | ResolveFrame):
+                return await self._conclusions.repeat(record, frame)
+        return self._quarantine.put(record, ref, "late")
+
+    # --- begin and events ----------------------------------------------------------------------------------------
+
+    async def _begin(
+        self, record: InputRecord, ref: AttemptRef, frame: BeginFrame, stream: OpenStream | None
+    ) -> list[Output]:
+        outputs: list[Output] = []
+        if stream is not None:
+            if ref.relay == stream.relay:
+                return []
+            if ref.relay < stream.relay:
+                return self._quarantine.put(record, ref, "late_relay")
+            if stream.shown:
+                outputs.append(stream.events.retracted("superseded_relay", record.timestamp_ms, stream.relay))
+            self._deps.metrics.preview_retractions.labels(reason="superseded_relay").inc()
+        view = await self._view(record, ref)
+        manifest = decode(DispatchManifest, view.manifest)
+        if manifest.manifest_digest != frame.manifest_digest:
+            return self._quarantine.put(record, ref, "other_manifest")
+        fresh = await self._open(record, ref, view, manifest)
+        if stream is not None:
+            fresh.first_offset = stream.first_offset
+        elif view.began != ref.generation:
+            outputs.append(fresh.events.begin(record.timestamp_ms))
+        fresh.keep(record)
+        self._streams.put(fresh)
+        return outputs
+
+    async def _open(
+        self, record: InputRecord, ref: AttemptRef, view: AttemptView, manifest: DispatchManifest
+    ) -> OpenStream:
+        spec = decode_model(OperationSpec, view.spec)
+        compiled = await self._tools(manifest.toolset_digest)
+        name, _, version = manifest.normaliser.partition("@")
+        return OpenStream(
+            key=record.key or b"",
+            spec=spec,
+            manifest=manifest,
+            generation=ref.generation,
+            relay=ref.relay,
+            first_offset=record.offset,
+            assembler=Assembler(
+                profile=name,
+                normaliser_version=int(version) if version else None,
+                tools=compiled,
+                tool_choice="forced" if spec.options.tool_choice.mode == "forced" else None,
+            ),
+            events=AttemptEvents(spec, ref.generation),
+        )
+
+    async def _tools(self, digest: str | None) -> CompiledToolset:
+        if digest is None:
+            return compile_toolset({})
+        found = self._compiled.get(digest)
+        if found is None:
+            toolset = await self._deps.toolsets.get(digest)
+            if toolset is None:
+                raise ToolsetMissing("a toolset's bytes are missing from Redis")
+            schemas = {tool.name: json.loads(tool.input_schema) for tool in toolset.tools}
+            found = (compile_toolset(schemas), toolset)
+            self._compiled[digest] = found
+            if len(self._compiled) > COMPILED_MAX:
+                self._compiled.popitem(last=False)
+        return found[0]
+
+    async def _events(
+        self, record: InputRecord, ref: AttemptRef, frame: EventsFrame, stream: OpenStream | None
+    ) -> list[Output]:
+        if stream is None:
+            return self._quarantine.put(record, ref, "no_begin")
+        if ref.relay != stream.relay:
+            return self._quarantine.put(record, ref, "late_relay" if ref.relay < stream.relay else "no_begin")
+        if stream.foreign:
+            return self._quarantine.put(record, ref, stream.foreign)
+        stream.keep(record)
+        previews = stream.assembler.feed(frame.first_seq, frame.events)
+        handle = stream.assembler.handle
+        if handle and not stream.bound:
+            reply = await self._store.bind(
+                stream.key, ref.operation_id, ref.generation, ref.relay, handle, stream.manifest.manifest_digest
+            )
+            if reply[0] == b"foreign":
+                stream.foreign = reply[1].decode()
+                return self._quarantine.put(record, ref, stream.foreign)
+            stream.bound = True
+        if not previews:
+            return []
+        stream.shown = True
+        return stream.events.previews(previews, ref.relay, record.timestamp_ms)
+
+    # --- end and resolve -----------------------------------------------------------------------------------------
+
+    async def _end(
+        self, record: InputRecord, ref: AttemptRef, frame: EndFrame | ResolveFrame, stream: OpenStream | None
+    ) -> list[Output]:
+        if stream is not None and ref.relay < stream.relay:
+            return self._quarantine.put(record, ref, "late_relay")
+        if stream is not None and stream.foreign:
+            self._streams.drop(ref.operation_id, ref.generation)
+            return self._quarantine.put(record, ref, stream.foreign)
+        tools: Toolset | None = None
+        if stream is not None and stream.manifest.toolset_digest is not None:
+            await self._tools(stream.manifest.toolset_digest)
+            tools = self._compiled[stream.manifest.toolset_digest][1]
+        outputs = await self._conclusions.conclude(record, frame, stream, tools)
+        self._streams.drop(ref.operation_id, ref.generation)
+        return outputs

@@ -1,0 +1,93 @@
+"""The reassembler's side of Redis: what it knows of an attempt, the handle bind, and the two outcome scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from turngate.runtime.redis.scripts import Answer, Call, Scripts
+from turngate.topology.keys import bucket_of
+
+FIELDS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """What Redis says of an operation when one of its frames is read.
+
+    decided: highest generation with an outcome, and where the frame that caused it was read (`topic/partition@offset`).
+    began: generation whose request_begin is known to be written, 0 where none.
+    """
+
+    state: str
+    generation: int
+    relay: int
+    spec: bytes
+    manifest: bytes
+    cancelled: bool
+    head_digest: str
+    notes: str
+    decided: int
+    evidence: str
+    began: int
+    outcome_source: str
+
+    def decided_at(self) -> int:
+        """Offset of the frame that caused the outcome; -1 where none is known."""
+        _, _, offset = self.outcome_source.rpartition("@")
+        return int(offset) if offset else -1
+
+
+UNKNOWN_OPERATION = AttemptView("", 0, 0, b"", b"", False, "", "", 0, "", 0, "")
+
+
+class ReassemblerStore:
+    """Runs the reassembler's scripts for one partition, under one term."""
+
+    def __init__(self, scripts: Scripts, term: int) -> None:
+        self._scripts = scripts
+        self._term = term
+
+    async def look_up(self, wanted: Mapping[str, bytes]) -> dict[str, AttemptView]:
+        """Views of operations (id -> conversation key), one script per bucket in one round trip."""
+        buckets: dict[int, list[str]] = {}
+        for operation, key in wanted.items():
+            buckets.setdefault(bucket_of(key), []).append(operation)
+        calls = [Call("reassembler/lookup_v1", bucket, tuple(ids)) for bucket, ids in buckets.items()]
+        views: dict[str, AttemptView] = {}
+        for ids, reply in zip(buckets.values(), await self._scripts.run_many(calls, self._term), strict=True):
+            for index, operation in enumerate(ids):
+                views[operation] = _view(reply[1 + index * FIELDS : 1 + (index + 1) * FIELDS])
+        return views
+
+    async def bind(self, key: bytes, *args: str | bytes | int) -> Answer:
+        """Binds a handle once; see `lua/bind_v1.lua`."""
+        return await self._scripts.run("reassembler/bind_v1", bucket_of(key), self._term, *args)
+
+    async def commit(self, key: bytes, *args: str | bytes | int) -> Answer:
+        """The canonical commit; see `lua/commit_v1.lua`."""
+        return await self._scripts.run("reassembler/commit_v1", bucket_of(key), self._term, *args)
+
+    async def end(self, key: bytes, *args: str | bytes | int) -> Answer:
+        """Any other outcome; see `lua/end_v1.lua`."""
+        return await self._scripts.run("reassembler/end_v1", bucket_of(key), self._term, *args)
+
+
+def _view(row: Sequence[bytes]) -> AttemptView:
+    if not row[0]:
+        return UNKNOWN_OPERATION
+    state = row[0].decode()
+    return AttemptView(
+        state=state,
+        generation=int(row[1] or 0),
+        relay=int(row[2] or 0),
+        spec=row[3],
+        manifest=row[4],
+        cancelled=state == "CANCELLED" or (row[6] or b"0") != row[7],
+        head_digest=row[8].decode(),
+        notes=row[10].decode(),
+        decided=int(row[11] or 0),
+        evidence=row[12].decode(),
+        began=int(row[13] or 0),
+        outcome_source=row[14].decode(),
+    )

@@ -1,0 +1,84 @@
+"""Open streams of one partition: what is in memory between a relay's `begin` and the outcome of its attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from turngate.domain.stream import Assembler
+from turngate.reassembler.events import AttemptEvents
+from turngate.runtime.records import InputRecord
+from turngate.schemas.manifest import DispatchManifest
+from turngate.schemas.quarantine import QUARANTINE_BYTES_MAX
+from turngate.schemas.sequence import OperationSpec
+
+
+def _no_records() -> list[InputRecord]:
+    return []
+
+
+@dataclass(slots=True)
+class OpenStream:
+    """One relay being reassembled.
+
+    first_offset: of the oldest frame of the attempt that is still needed. bound_handle: '' until bound in Redis.
+    foreign: set once a script refused the stream; its frames then only go to quarantine. kept: its raw frames, up to
+    the quarantine limit, for the case that the turn is blocked.
+    """
+
+    key: bytes
+    spec: OperationSpec
+    manifest: DispatchManifest
+    generation: int
+    relay: int
+    first_offset: int
+    assembler: Assembler
+    events: AttemptEvents
+    shown: bool = False
+    bound: bool = False
+    foreign: str = ""
+    kept: list[InputRecord] = field(default_factory=_no_records)
+    kept_bytes: int = 0
+
+    def keep(self, record: InputRecord) -> None:
+        """Keeps a raw frame as long as the limit allows."""
+        size = len(record.value or b"")
+        if self.kept_bytes + size <= QUARANTINE_BYTES_MAX:
+            self.kept.append(record)
+        self.kept_bytes += size
+
+
+class OpenStreams:
+    """Streams by (operation, generation), the batch's memory of what was done, and the low watermark."""
+
+    def __init__(self, muted_until: int) -> None:
+        self.muted_until = muted_until
+        self._streams: dict[tuple[str, int], OpenStream] = {}
+        self._undone: set[int] = set()
+        self._next = 0
+
+    def get(self, operation: str, generation: int) -> OpenStream | None:
+        return self._streams.get((operation, generation))
+
+    def put(self, stream: OpenStream) -> None:
+        self._streams[(stream.spec.operation_id, stream.generation)] = stream
+
+    def drop(self, operation: str, generation: int) -> OpenStream | None:
+        return self._streams.pop((operation, generation), None)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def expect(self, offsets: list[int]) -> None:
+        """A batch begins. Offsets before it are done with: committed, or given to the dead letters by the runtime."""
+        first = min(offsets)
+        self._undone = {offset for offset in self._undone if offset >= first} | set(offsets)
+
+    def done(self, offset: int) -> None:
+        self._undone.discard(offset)
+        self._next = max(self._next, offset + 1)
+
+    def watermark(self) -> tuple[int, int]:
+        """(oldest offset still needed, offset up to which outputs have been given)."""
+        emitted = min([self._next, *self._undone])
+        oldest = min([emitted, *(stream.first_offset for stream in self._streams.values())])
+        return oldest, max(emitted, self.muted_until)
