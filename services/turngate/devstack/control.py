@@ -1,8 +1,8 @@
 """How a test restarts the servers of a stack that another process runs.
 
 That process listens on loopback and writes a control file {port, token}. A request is one line of JSON
-{token, action: stop | start | shutdown, server, graceful, keepData}, the answer one line {error: null |
-text}. Whoever can read the file may use it; the token keeps out what merely finds the port.
+{token, action: ping | stop | start | shutdown, server, graceful, keepData}, the answer one line {error: null
+| text}. Whoever can read the file may use it; the token keeps out what merely finds the port.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turngate.devstack.errors import StackError
 from turngate.devstack.ports import LOOPBACK
 from turngate.schemas.errors import TurngateError
 
-Action = Literal["stop", "start", "shutdown"]
+Action = Literal["ping", "stop", "start", "shutdown"]
 
 
 class Request(TypedDict):
@@ -81,6 +81,8 @@ class ControlServer:
         server = request["server"]
         if request["action"] == "shutdown":
             self.shutdown.set()
+        elif request["action"] == "ping":
+            return
         elif server is None:
             raise StackError("the request names no server")
         elif request["action"] == "stop":

@@ -70,6 +70,14 @@ class ExternalStack(Stack):
     def start_server_sync(self, server: ServerName) -> None:
         self._control("start", server)
 
+    def controllable(self) -> bool:
+        """Whether somebody answers for the control file and accepts its token."""
+        try:
+            self._control("ping", None)
+        except StackError:
+            return False
+        return True
+
     def shutdown_sync(self) -> None:
         """Ask the process behind the control file to stop its servers and end."""
         self._control("shutdown", None)

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 TIMEOUT_SECONDS = 1.0
 POLL_SECONDS = 0.01
-_METADATA_API_KEY = 3
-_METADATA_VERSION = 1  # the oldest that Kafka 4 and the embedded broker both answer with a controller id
+# (api key, version): old versions that Kafka 4 and the embedded broker both still answer.
+_METADATA = (3, 1)
+_FIND_COORDINATOR = (10, 1)
 
 
 def wait_until(
@@ -43,21 +44,23 @@ def kafka_answers(host: str, port: int) -> bool:
         return False
 
 
+def kafka_coordinators_ready(host: str, port: int) -> bool:
+    """Whether a broker serves groups and transactions too.
+
+    A fresh cluster creates the topics behind them at the first call and refuses the calls until they are
+    there.
+    """
+    try:
+        return kafka_ready(host, port) and all(_coordinator_error(host, port, kind) == 0 for kind in (0, 1))
+    except (OSError, struct.error):
+        return False
+
+
 def kafka_broker_ports(host: str, port: int) -> tuple[int, ...]:
     """The advertised ports of the cluster's live brokers. Raises OSError or struct.error when the answer is
     none.
     """
-    client = b"turngate-probe"
-    body = (
-        struct.pack(">hhih", _METADATA_API_KEY, _METADATA_VERSION, 1, len(client))
-        + client
-        + struct.pack(">i", 0)
-    )
-    with socket.create_connection((host, port), TIMEOUT_SECONDS) as connection:
-        connection.settimeout(TIMEOUT_SECONDS)
-        connection.sendall(struct.pack(">i", len(body)) + body)
-        (size,) = struct.unpack(">i", _receive(connection, 4))
-        answer = _receive(connection, size)
+    answer = _kafka_call(host, port, _METADATA, struct.pack(">i", 0))
     (brokers,) = struct.unpack_from(">i", answer, 4)
     at = 8
     ports: list[int] = []
@@ -121,6 +124,26 @@ def http_ready(url: str) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _coordinator_error(host: str, port: int, kind: int) -> int:
+    """The error code of looking up the coordinator of a group (kind 0) or transactional id (kind 1); 0 is
+    none."""
+    key = b"turngate-probe"
+    body = struct.pack(">h", len(key)) + key + struct.pack(">b", kind)
+    error: int = struct.unpack_from(">h", _kafka_call(host, port, _FIND_COORDINATOR, body), 8)[0]
+    return error
+
+
+def _kafka_call(host: str, port: int, api: tuple[int, int], body: bytes) -> bytes:
+    """One request; the answer with its correlation id in front."""
+    client = b"turngate-probe"
+    request = struct.pack(">hhih", *api, 1, len(client)) + client + body
+    with socket.create_connection((host, port), TIMEOUT_SECONDS) as connection:
+        connection.settimeout(TIMEOUT_SECONDS)
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        (size,) = struct.unpack(">i", _receive(connection, 4))
+        return _receive(connection, size)
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

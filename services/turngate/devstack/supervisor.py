@@ -27,8 +27,8 @@ STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How a program that ends by itself is started again: at most `limit` times, each after `delay_seconds`.
-    """
+    """How a program that ends by itself is started again: at most `limit` times, each after
+    `delay_seconds`."""
 
     limit: int = 10
     delay_seconds: float = 0.5
@@ -36,7 +36,7 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """A program to run. `env` is added to this process's environment; output is appended to `log`.
+    """A program to run. `env` is added to this process's; output is appended to `log`.
 
     It is ready when `ready_url` (plain http) answers 200 and `ready` says True; with neither, as soon as it
     runs. Without `restart` it stays down once it ended.
@@ -88,8 +88,8 @@ class Supervisor:
         return tuple(self._programs)
 
     def start(self, spec: ProcessSpec) -> None:
-        """Start a program without waiting for it to be ready. Raises StackError when the name already runs.
-        """
+        """Start a program without waiting for it to be ready. Raises StackError when the name already
+        runs."""
         if spec.name in self._programs and self.running(spec.name):
             raise StackError(f"{spec.name} already runs")
         self._programs[spec.name] = _Program(spec, _launch(spec))
