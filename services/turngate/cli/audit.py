@@ -1,4 +1,4 @@
-"""`turngate audit`: prove or refute the invariants from the outside. Exit 0, 1 refuted, 3 input unreadable."""
+"""`turngate audit`: prove or refute the invariants from outside. Exit 0, 1 refuted, 3 input unreadable."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ def show_report(report: AuditReport, console: Console) -> None:
     console.print(table)
     for result in report.results:
         if result.unknowns:
-            console.print(f"{result.invariant} undecided ({result.unknown_count}): {'; '.join(result.unknowns)}")
+            console.print(
+                f"{result.invariant} undecided ({result.unknown_count}): {'; '.join(result.unknowns)}"
+            )
         if result.breaches:
             _show_breach(result, console)
     console.print(
@@ -111,7 +113,9 @@ def show_report(report: AuditReport, console: Console) -> None:
 def _show_breach(result: InvariantResult, console: Console) -> None:
     breach = result.breaches[0]
     console.print()
-    console.print(Text(f"{result.invariant} refuted: {breach.why} (1 of {result.breach_count})", style="bold red"))
+    console.print(
+        Text(f"{result.invariant} refuted: {breach.why} (1 of {result.breach_count})", style="bold red")
+    )
     show_timeline(breach.timeline, console)
 
 

@@ -1,4 +1,4 @@
-"""Where an audit's records come from: the topics of a cluster, or a folder of JSON lines written from them."""
+"""Where an audit reads its records: the topics of a cluster, or a folder of JSON lines written from them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ from turngate.domain.audit import (
 from turngate.schemas.errors import InvalidRecord, Retryable
 from turngate.topology.topics import TOPICS
 
-FIRST = ("session-events", "tool-calls", "turns", "dispatches", "manifests", "sequences", "verdicts", "stream-events")
-"""Ends are taken effects first, causes later: on a running fleet every effect that is read then has its cause."""
+FIRST = (
+    "session-events", "tool-calls", "turns", "dispatches",
+    "manifests", "sequences", "verdicts", "stream-events",
+)  # fmt: skip
+"""Ends are taken effects first, causes later: of a running fleet every effect that is read has its cause."""
 
 UNCOMMITTED = ("session-events", "stream-events")
 """Topics whose readers do not wait for commits."""
@@ -103,7 +106,9 @@ async def _bounds(
             full = TOPICS[name].full_name(prefix)
             if full not in existing:
                 continue
-            places = [TopicPartition(full, number) for number in sorted(consumer.partitions_for_topic(full) or ())]
+            places = [
+                TopicPartition(full, number) for number in sorted(consumer.partitions_for_topic(full) or ())
+            ]
             for place, offset in (await consumer.end_offsets(places)).items():
                 ends[(name, place.partition)] = int(offset)
             for place, offset in (await consumer.beginning_offsets(places)).items():
@@ -156,7 +161,9 @@ async def _read(
                 moved = time.monotonic()
             elif time.monotonic() - moved > STALL_SECONDS:
                 stuck = sorted({names[place][0] for place in open_places})
-                raise InputUnreadable(f"no progress on {', '.join(stuck)} for {STALL_SECONDS:.0f} s: is the broker up?")
+                raise InputUnreadable(
+                    f"no progress on {', '.join(stuck)} for {STALL_SECONDS:.0f} s: is the broker up?"
+                )
     finally:
         await consumer.stop()
     return entries
@@ -167,7 +174,9 @@ def read_dump(folder: Path) -> Collected:
     found = Collected()
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
     if not files:
-        raise InputUnreadable(f"{folder} holds no .jsonl files: write some with `turngate audit --write-dump`")
+        raise InputUnreadable(
+            f"{folder} holds no .jsonl files: write some with `turngate audit --write-dump`"
+        )
     for file in files:
         live = file.stem.endswith(".uncommitted")
         (found.uncommitted if live else found.committed).extend(_lines(file, parse_entry))
@@ -188,7 +197,9 @@ def write_dump(folder: Path, found: Collected) -> None:
             ordered = sorted(group, key=lambda entry: (entry.partition, entry.offset))
             data = b"".join(print_entry(entry) + b"\n" for entry in ordered)
             (folder / f"{topic}{suffix}.jsonl").write_bytes(data)
-    starts = [{"topic": topic, "partition": number, "offset": at} for (topic, number), at in found.starts.items()]
+    starts = [
+        {"topic": topic, "partition": number, "offset": at} for (topic, number), at in found.starts.items()
+    ]
     (folder / META).write_bytes(orjson.dumps({"starts": starts}) + b"\n")
 
 

@@ -328,7 +328,7 @@ class Story:
         for result in results:
             self.session(
                 "tool_call_output", call_key=result.call_key, call_id=result.call_id, revision=turn.revision,
-                result_status=result.status, text=result.content,
+                result_id=result.result_id, result_status=result.status, text=result.content,
             )  # fmt: skip
         return tool_turn
 

@@ -1,4 +1,4 @@
-"""The black-box checker (DESIGN §10): records in, proofs and counter-examples out. Knows nothing but the schemas."""
+"""The black-box checker: records in, proofs and counter-examples out. Knows nothing but the schemas."""
 
 from turngate.domain.audit.dump import parse_entry, parse_receive_line, print_entry
 from turngate.domain.audit.log import AuditLog, Entry, ReceiveLine, entry_of

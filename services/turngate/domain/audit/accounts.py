@@ -8,7 +8,6 @@ from turngate.domain.audit.index import Conversation, Index, Request
 from turngate.domain.audit.log import Entry
 from turngate.domain.audit.report import Findings
 from turngate.domain.audit.tools import call_key, calls_of
-from turngate.schemas.control import Control
 from turngate.schemas.tools import ToolResult
 from turngate.schemas.verdict import Verdict
 
@@ -19,35 +18,26 @@ WORK_REASONS = frozenset({"operation_open", "calls_open"})
 """Reasons of WAITING that end by themselves once the conversation's open work ends."""
 
 
-def check_accounts(index: Index, *, expect_settled: bool) -> Findings:
+def check_accounts(index: Index) -> Findings:
     """I6. Each accepted request and tool result is committed, answered, or visibly held."""
     found = Findings("I6")
     _check_unreadable(index, found)
     for request, entries in index.requests.items():
         found.count("turn requests")
-        _check_request(index, found, request, entries[0][0], expect_settled=expect_settled)
+        _check_request(index, found, request, entries[0][0])
     for operation, ready in index.ready.items():
         found.count("operations")
         state = _operation_state(index, operation, ready[0][1])
         found.count(f"operations {state}")
         if state == "open":
-            _open(found, expect_settled, "an operation has no outcome", ready[0][0], *index.about(operation))
+            found.pending(index.settled, "an operation has no outcome", ready[0][0], *index.about(operation))
     settled = _settled_results(index)
     for key, results in index.results.items():
         for entry, result in results:
             found.count("tool results")
-            _check_result(index, found, key, entry, result, settled, expect_settled=expect_settled)
+            _check_result(index, found, key, entry, result, settled)
     _check_input_turns(index, found)
     return found
-
-
-def _open(found: Findings, expect_settled: bool, why: str, *shown: Entry) -> None:
-    """Work that may still be under way: a failure only for a run that should be over."""
-    if expect_settled:
-        found.breach(why, *shown)
-    else:
-        found.count("still open")
-        found.unknown("work is still open: run again when it has settled, with --expect-settled")
 
 
 def _check_unreadable(index: Index, found: Findings) -> None:
@@ -61,9 +51,7 @@ def _check_unreadable(index: Index, found: Findings) -> None:
             found.unknown("unreadable records are not (yet) among the dead letters")
 
 
-def _check_request(
-    index: Index, found: Findings, request: Request, entry: Entry, *, expect_settled: bool
-) -> None:
+def _check_request(index: Index, found: Findings, request: Request, entry: Entry) -> None:
     verdicts = index.verdicts.get(request, [])
     if not verdicts:
         seen = [place for place, _ in index.requests[request]]
@@ -72,14 +60,14 @@ def _check_request(
         elif index.cut("verdicts", request[:2]):
             found.unknown("verdicts no longer reach back to some requests")
         else:
-            _open(found, expect_settled, "a turn request has no answer", *seen)
+            found.pending(index.settled, "a turn request has no answer", *seen)
         return
     place, last = verdicts[-1]
     found.count(f"requests {last.verdict}")
     held = last.verdict == "WAITING" and last.reason in WORK_REASONS
     if held and not _work_open(index, request[:2]):
         # Visible, but nothing is left that would ever wake it.
-        _open(found, expect_settled, "a request waits for work that has ended", entry, place)
+        found.pending(index.settled, "a request waits for work that has ended", entry, place)
     if last.verdict in ("WAITING", "PAUSED") and last.request is None:
         found.breach("a held request is not kept whole in its verdict", entry, place)
     if last.verdict == "REJECTED" and not any(finding.severity == "error" for finding in last.findings):
@@ -89,12 +77,12 @@ def _check_request(
 def _work_open(index: Index, conversation: Conversation) -> bool:
     for operation, ready in index.ready.items():
         verdict = ready[0][1]
-        if (verdict.tenant, verdict.conversation) == conversation:
-            if _operation_state(index, operation, verdict) == "open":
-                return True
+        same = (verdict.tenant, verdict.conversation) == conversation
+        if same and _operation_state(index, operation, verdict) == "open":
+            return True
     revisions = index.turns.get(conversation, {})
-    last = max(revisions, default=0)
-    return last > 0 and revisions[last][0][1].kind == "assistant" and bool(calls_of(revisions[last][0][1]))
+    last = revisions[max(revisions)][0][1] if revisions else None
+    return last is not None and last.kind == "assistant" and bool(calls_of(last))
 
 
 def _operation_state(index: Index, operation: str, verdict: Verdict) -> str:
@@ -114,15 +102,15 @@ def _operation_state(index: Index, operation: str, verdict: Verdict) -> str:
 
 
 def _cancelled(index: Index, operation: str, verdict: Verdict) -> bool:
-    """A cancel that met the operation: it names it, or its abort follows in a conversation where nothing was sent."""
+    """Whether a cancel met the operation: an abort followed, and it names it, or nothing had been sent."""
     conversation = (verdict.tenant, verdict.conversation)
-    aborts = {event.control_id for _, event in index.session.get(conversation, ()) if event.type == "abort"}
-    for _, control in index.log.read("control", Control):
-        if (control.tenant, control.conversation) != conversation or control.control_id not in aborts:
-            continue
-        named = control.operation_id == operation
+    aborts = [event for _, event in index.session.get(conversation, ()) if event.type == "abort"]
+    if any(event.operation_id == operation for event in aborts):
+        return True
+    met = {event.control_id for event in aborts}
+    for control in index.cancels.get(conversation, ()):
         unsent = control.operation_id is None and operation not in index.dispatches
-        if control.command in ("cancel", "interrupt") and (named or unsent):
+        if control.control_id in met and (control.operation_id == operation or unsent):
             return True
     return False
 
@@ -144,9 +132,8 @@ def _settled_results(index: Index) -> Mapping[str, str]:
 
 
 def _check_result(
-    index: Index, found: Findings, key: str, entry: Entry, result: ToolResult, settled: Mapping[str, str], *,
-    expect_settled: bool,
-) -> None:  # fmt: skip
+    index: Index, found: Findings, key: str, entry: Entry, result: ToolResult, settled: Mapping[str, str]
+) -> None:
     if settled.get(key) == result.result_id:
         found.count("results committed")
     elif entry.place in index.quarantined or entry.place in index.dead:
@@ -154,7 +141,7 @@ def _check_result(
     elif any(place.place in index.quarantined for place, one in index.results[key] if one == result):
         found.count("results quarantined")  # the same result delivered again
     else:
-        _open(found, expect_settled, "a tool result is neither committed nor in quarantine", entry)
+        found.pending(index.settled, "a tool result is neither committed nor in quarantine", entry)
 
 
 def _check_input_turns(index: Index, found: Findings) -> None:
@@ -174,4 +161,4 @@ def _check_input_turns(index: Index, found: Findings) -> None:
         if index.cut("turns", request[:2]):
             found.unknown("turns no longer reach back to some requests")
         else:
-            found.breach("a READY request's input was never committed", entries[0][0], *ready)
+            found.pending(index.settled, "a READY request's input was never committed", entries[0][0], *ready)

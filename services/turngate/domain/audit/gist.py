@@ -8,7 +8,7 @@ from turngate.domain.audit.log import Entry, ReceiveLine
 from turngate.schemas.base import Record
 from turngate.schemas.control import Control
 from turngate.schemas.manifest import Dispatch, DispatchManifest
-from turngate.schemas.quarantine import DeadLetter, Quarantined
+from turngate.schemas.quarantine import DeadLetter, Origin, Quarantined
 from turngate.schemas.requests import TurnRequest
 from turngate.schemas.sequence import SequenceCommand
 from turngate.schemas.session import SessionEvent
@@ -102,7 +102,8 @@ def _end(record: Record) -> str:
     assert isinstance(record, EndFrame)
     status = "" if record.status is None else f" {record.status}"
     evidence = f", evidence {record.evidence}" if record.evidence else ""
-    return f"end {record.cause}{status} {_attempt(record.operation_id, record.generation, record.relay)}{evidence}"
+    attempt = _attempt(record.operation_id, record.generation, record.relay)
+    return f"end {record.cause}{status} {attempt}{evidence}"
 
 
 def _resolve(record: Record) -> str:
@@ -121,13 +122,18 @@ def _turn(record: Record) -> str:
     return f"revision {record.revision} {record.kind}{by}, {len(record.blocks)} blocks{calls}"
 
 
+_SESSION_FIELDS = (
+    "kind", "revision", "block_index", "step", "text_offset", "byte_count", "call_id", "tool", "status",
+    "result_status", "decision", "reason", "retry_in_ms",
+)  # fmt: skip
+
+
 def _session(record: Record) -> str:
     assert isinstance(record, SessionEvent)
     parts: list[str] = [record.type]
     if record.operation_id is not None:
         parts.append(_attempt(record.operation_id, record.generation, record.relay))
-    for name in ("kind", "revision", "block_index", "step", "text_offset", "byte_count", "call_id", "tool", "status",
-                 "result_status", "decision", "reason", "retry_in_ms"):  # fmt: skip
+    for name in _SESSION_FIELDS:
         value: object = getattr(record, name)
         if value is not None:
             parts.append(f"{name}={value}")
@@ -146,15 +152,19 @@ def _call(record: Record) -> str:
     return f"{record.SCHEMA} {record.call_key} ({record.tool}) attempt {record.attempt}{tail}"
 
 
+def _origin(origin: Origin) -> str:
+    return f"{origin.topic} {origin.partition}:{origin.offset}"
+
+
 def _quarantined(record: Record) -> str:
     assert isinstance(record, Quarantined)
     what = record.call_key or _attempt(record.operation_id, record.generation, record.relay)
-    return f"{record.reason}: {what}, from {record.origin.topic} {record.origin.partition}:{record.origin.offset}"
+    return f"{record.reason}: {what}, from {_origin(record.origin)}"
 
 
 def _dead(record: Record) -> str:
     assert isinstance(record, DeadLetter)
-    return f"{record.reason} by {record.role}, from {record.origin.topic} {record.origin.partition}:{record.origin.offset}"
+    return f"{record.reason} by {record.role}, from {_origin(record.origin)}"
 
 
 def _control(record: Record) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from turngate.domain.audit.log import AuditLog, Entry, Place, ReceiveLine
 from turngate.schemas.base import Record
+from turngate.schemas.control import Control
 from turngate.schemas.manifest import Dispatch, DispatchManifest
 from turngate.schemas.quarantine import DeadLetter, Origin, Quarantined
 from turngate.schemas.requests import TurnRequest
@@ -59,6 +60,7 @@ class Index:
 
     log: AuditLog
     lines: tuple[ReceiveLine, ...] | None
+    settled: bool
     turns: dict[Conversation, dict[int, list[tuple[Entry, Turn]]]] = field(default_factory=dict)
     commits: dict[str, list[tuple[Entry, Turn]]] = field(default_factory=dict)
     requests: dict[Request, list[tuple[Entry, TurnRequest]]] = field(default_factory=dict)
@@ -78,6 +80,9 @@ class Index:
     quarantined: dict[Place, list[tuple[Entry, Quarantined]]] = field(default_factory=dict)
     dead: dict[Place, list[tuple[Entry, DeadLetter]]] = field(default_factory=dict)
     shadowed: set[Request] = field(default_factory=set)
+    cancels: dict[Conversation, list[Control]] = field(default_factory=dict)
+    by_key: dict[str, Attempt] = field(default_factory=dict)
+    by_digest: dict[str, Attempt] = field(default_factory=dict)
     partitions: dict[Conversation, int] = field(default_factory=dict)
     by_operation: dict[str, list[Entry]] = field(default_factory=dict)
 
@@ -89,15 +94,18 @@ class Index:
         return [pair for pair in self.dispatches.get(attempt[0], ()) if pair[1].generation == attempt[1]]
 
     def about(self, operation: str | None, limit: int = 40) -> tuple[Entry, ...]:
-        """What a counter-example about an operation shows: its records but for partials, the first `limit`."""
+        """What a counter-example about an operation shows: its first `limit` records, without partials."""
         if operation is None:
             return ()
         return tuple(self.by_operation.get(operation, ())[:limit])
 
 
-def index_of(log: AuditLog, lines: Sequence[ReceiveLine] | None) -> Index:
-    """The index of a log. Entries that are no records are left out; check_accounts deals with them."""
-    index = Index(log, None if lines is None else tuple(lines))
+def index_of(log: AuditLog, lines: Sequence[ReceiveLine] | None, *, settled: bool = False) -> Index:
+    """The index of a log. Entries that are no records are left out; check_accounts deals with them.
+
+    settled: the run is over, so nothing may still be on its way.
+    """
+    index = Index(log, None if lines is None else tuple(lines), settled)
     for entry in log.entries():
         if entry.record is None:
             continue
@@ -132,6 +140,9 @@ def _requests(index: Index) -> None:
             index.ready.setdefault(verdict.operation_id, []).append((entry, verdict))
     for _, diff in index.log.read("rollout-diffs", RolloutDiff):
         index.shadowed.add((diff.tenant, diff.conversation, diff.request_id))
+    for _, control in index.log.read("control", Control):
+        if control.command in ("cancel", "interrupt"):
+            index.cancels.setdefault((control.tenant, control.conversation), []).append(control)
 
 
 def _sending(index: Index) -> None:
@@ -141,6 +152,9 @@ def _sending(index: Index) -> None:
         index.manifests.setdefault(manifest.operation_id, []).append((entry, manifest))
     for entry, dispatch in index.log.read("dispatches", Dispatch):
         index.dispatches.setdefault(dispatch.operation_id, []).append((entry, dispatch))
+        attempt = (dispatch.operation_id, dispatch.generation)
+        index.by_key.setdefault(dispatch.idempotency_key, attempt)
+        index.by_digest.setdefault(dispatch.request_digest, attempt)
     for kind in (BeginFrame, EventsFrame, EndFrame, ResolveFrame):
         for entry, frame in index.log.read("stream-events", kind, uncommitted=True):
             index.frames.setdefault((frame.operation_id, frame.generation), []).append((entry, frame))

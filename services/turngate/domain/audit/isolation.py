@@ -11,7 +11,7 @@ from turngate.schemas.turn import Receipt, Turn
 
 
 def check_isolation(index: Index) -> Findings:
-    """I10. Every committed turn and stream event comes from a dispatched attempt and from frames not in quarantine."""
+    """I10. What is committed or shown comes from dispatched attempts, never from records in quarantine."""
     found = Findings("I10")
     found.count("quarantined records", sum(map(len, index.quarantined.values())))
     handles: dict[str, tuple[Entry, Turn]] = {}
@@ -23,10 +23,8 @@ def check_isolation(index: Index) -> Findings:
         attempt = (operation, turn.generation)
         relays = {dispatch.relay for _, dispatch in index.dispatched(attempt)}
         if turn.receipt.relay not in relays:
-            _foreign(
-                index, found, (turn.tenant, turn.conversation), "a turn was committed from a relay never dispatched",
-                entry, *index.about(operation),
-            )  # fmt: skip
+            why = "a turn was committed from a relay never dispatched"
+            _foreign(index, found, (turn.tenant, turn.conversation), why, entry, *index.about(operation))
         _check_frames(index, found, entry, attempt, turn.receipt)
         if turn.receipt.handle is not None:
             first = handles.setdefault(turn.receipt.handle, (entry, turn))
@@ -74,25 +72,22 @@ def _check_events(index: Index, found: Findings) -> None:
         }
         if attempt not in told and (not dispatches or foreign):
             told.add(attempt)
-            _foreign(
-                index, found, (event.tenant, event.conversation),
-                "the stream shows an attempt that was never dispatched", entry, *index.about(event.operation_id),
-            )  # fmt: skip
+            why = "the stream shows an attempt that was never dispatched"
+            shown = (entry, *index.about(event.operation_id))
+            _foreign(index, found, (event.tenant, event.conversation), why, *shown)
 
 
 def _check_results(index: Index, found: Findings) -> None:
     """A call settled by a result all of whose records lie in quarantine was settled by it nevertheless."""
+    places: dict[tuple[Conversation, str, str], list[Entry]] = {}
+    for results in index.results.values():
+        for place, result in results:
+            key = ((result.tenant, result.conversation), result.call_id, result.result_id)
+            places.setdefault(key, []).append(place)
     for conversation, revisions in index.turns.items():
         for pairs in revisions.values():
             entry, turn = pairs[0]
             for edge in turn.tool_edges if turn.kind == "tool" else ():
-                named = [
-                    place
-                    for results in index.results.values()
-                    for place, result in results
-                    if result.result_id == edge.result_id
-                    and result.call_id == edge.call_id
-                    and (result.tenant, result.conversation) == conversation
-                ]
+                named = places.get((conversation, edge.call_id, edge.result_id or ""), [])
                 if named and all(place.place in index.quarantined for place in named):
                     found.breach("a call was settled by a result in quarantine", entry, *named)

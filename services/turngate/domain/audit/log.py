@@ -77,7 +77,7 @@ class AuditLog:
     """All records under audit.
 
     topics: short name -> entries as a read_committed consumer sees them, each partition in offset order.
-    uncommitted: the same for the topics whose readers do not wait for commits (session-events, stream-events).
+    uncommitted: the same for topics whose readers do not wait for commits (session-events, stream-events).
     starts: first offset still kept, for partitions whose beginning retention has removed.
     """
 
@@ -97,7 +97,7 @@ class AuditLog:
         return cls(_grouped(entries), _grouped(uncommitted), cut)
 
     def read(self, topic: str, kind: type[R], *, uncommitted: bool = False) -> Iterator[tuple[Entry, R]]:
-        """All records of one kind on a topic. Without an uncommitted view of the topic the committed one serves."""
+        """All records of one kind on a topic. Where there is no uncommitted view the committed one serves."""
         entries = self.topics.get(topic, ())
         if uncommitted:
             entries = self.uncommitted.get(topic, entries)
@@ -111,7 +111,7 @@ class AuditLog:
             yield from entries
 
     def cut(self, topic: str, partition: int | None) -> bool:
-        """Whether retention has removed records of the topic (in the partition, or in any where it is unknown)."""
+        """Whether retention has removed records of the topic (in any partition where it is None)."""
         if partition is None:
             return any(name == topic for name, _ in self.starts)
         return (topic, partition) in self.starts

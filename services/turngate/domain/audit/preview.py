@@ -57,8 +57,8 @@ def attempt_of(event: SessionEvent) -> Attempt | None:
     return (event.operation_id, event.generation)
 
 
-def check_previews_end(index: Index, *, expect_settled: bool) -> Findings:
-    """I7. History is made of committed turns alone; each previewed attempt is committed or retracted, never both."""
+def check_previews_end(index: Index) -> Findings:
+    """I7. History is committed turns alone; each previewed attempt is committed or retracted, never both."""
     found = Findings("I7")
     _check_sequences(index, found)
     _check_turns(index, found)
@@ -69,14 +69,12 @@ def check_previews_end(index: Index, *, expect_settled: bool) -> Findings:
             shown.setdefault(attempt, entry)
     found.count("previewed attempts", len(shown))
     for attempt in {**shown, **dict.fromkeys(index.ends), **dict.fromkeys(index.retractions)}:
-        _check_attempt(index, found, attempt, shown.get(attempt), expect_settled=expect_settled)
+        _check_attempt(index, found, attempt, shown.get(attempt))
     _check_after_outcome(index, found)
     return found
 
 
-def _check_attempt(
-    index: Index, found: Findings, attempt: Attempt, preview: Entry | None, *, expect_settled: bool
-) -> None:
+def _check_attempt(index: Index, found: Findings, attempt: Attempt, preview: Entry | None) -> None:
     ends = index.ends.get(attempt, [])
     turns = [pair for pair in index.commits.get(attempt[0], ()) if pair[1].generation == attempt[1]]
     final = [pair for pair in index.retractions.get(attempt, ()) if _final(pair[1], turns)]
@@ -97,13 +95,11 @@ def _check_attempt(
     if ends:
         found.breach("a preview of an ended attempt was never retracted", *context)
         return
-    found.count("previews still open")
-    if expect_settled:
-        found.breach("a preview has no end", *context)
+    found.pending(index.settled, "a preview has no end", *context)
 
 
 def _final(event: SessionEvent, turns: list[tuple[Entry, Turn]]) -> bool:
-    """Whether a retraction ends its generation: not where it names a relay below the one that was committed."""
+    """Whether a retraction ends its generation: not where it names a relay below the committed one."""
     if event.relay is None:
         return True
     return not any(turn.receipt is not None and turn.receipt.relay > event.relay for _, turn in turns)
@@ -111,6 +107,9 @@ def _final(event: SessionEvent, turns: list[tuple[Entry, Turn]]) -> bool:
 
 def _turns_cut(index: Index, ends: list[tuple[Entry, SessionEvent]]) -> bool:
     return any(index.cut("turns", (event.tenant, event.conversation)) for _, event in ends)
+
+
+_FOREIGN_BLOCK = "a sequence holds a block that no turn committed"
 
 
 def _check_sequences(index: Index, found: Findings) -> None:
@@ -128,10 +127,10 @@ def _check_sequences(index: Index, found: Findings) -> None:
                 continue
             if index.cut("turns", conversation):
                 found.unknown("turns no longer reach back to some sequences")
+            elif command.sequence.conversation_revision in index.turns.get(conversation, {}):
+                found.breach(_FOREIGN_BLOCK, entry, *index.about(operation))
             else:
-                found.breach(
-                    "a sequence holds a block that no turn committed", entry, *index.about(operation)
-                )
+                found.pending(index.settled, _FOREIGN_BLOCK, entry, *index.about(operation))
 
 
 def _check_turns(index: Index, found: Findings) -> None:
@@ -147,16 +146,14 @@ def _check_turns(index: Index, found: Findings) -> None:
         assert turn.generation is not None or turn.operation_id is None
         found.count("committed turns")
         attempt = (operation, turn.generation or 0)
-        if not index.ends.get(attempt):
-            if index.cut("session-events", (turn.tenant, turn.conversation)):
-                found.unknown("the stream of some turns is gone by retention")
-            else:
-                found.breach(
-                    "a committed turn has no request_end on the stream", entry, *index.about(operation)
-                )
-            continue
         why = _wrong_completes(turn, events.get(attempt, []))
-        if why is not None:
+        ended = bool(index.ends.get(attempt))
+        if (why or not ended) and index.cut("session-events", (turn.tenant, turn.conversation)):
+            found.unknown("the stream of some turns is gone by retention")
+        elif not ended:
+            why = "a committed turn has no request_end on the stream"
+            found.pending(index.settled, why, entry, *index.about(operation))
+        elif why is not None:
             found.breach(why, entry, *index.about(operation))
 
 
@@ -166,18 +163,16 @@ def _wrong_completes(turn: Turn, events: list[SessionEvent]) -> str | None:
         if sorted(said) != sorted(texts_of(turn, kinds)):
             return f"a committed turn's {kind} is not what its attempt completed on the stream"
     calls = [
-        (event.call_id, event.tool, event.arguments_raw) for event in events if event.type == "tool_call"
+        (event.call_id, event.tool, event.arguments_raw or "{}")
+        for event in events
+        if event.type == "tool_call"
     ]
     blocks = [
-        (block.call_id, block.content.tool, block.content.arguments_raw)
+        (block.call_id, block.content.tool, block.content.arguments_raw or "{}")
         for block in turn.blocks
         if block.kind == "tool_call"
     ]
-    return (
-        None
-        if calls == blocks
-        else "a committed turn's calls are not those its attempt completed on the stream"
-    )
+    return None if calls == blocks else "a committed turn's calls are not those of its attempt on the stream"
 
 
 def texts_of(turn: Turn, kinds: Iterable[str]) -> list[str]:
@@ -200,7 +195,7 @@ def _check_after_outcome(index: Index, found: Findings) -> None:
 
 
 def check_preview_text(index: Index) -> Findings:
-    """I8. A reader of the live (uncommitted) stream has each block as it is committed, at the moment of the commit."""
+    """I8. A reader of the live (uncommitted) stream has, at the commit, each block as it is committed."""
     found = Findings("I8")
     readers: dict[str, ReaderAttempt] = {}
     judged: set[Attempt] = set()
@@ -240,14 +235,25 @@ def _check_reader(
         else:
             found.breach("a preview has a hole", reader.gap, *shown)
         return
-    refused = any(block.kind == "refusal" for block in turn.blocks)
+    found.count("blocks compared", sum(1 for text in reader.texts.values() if text))
+    if not _as_committed(reader, turn):
+        found.breach("the preview of a block is not its committed text", *shown)
+
+
+def _as_committed(reader: ReaderAttempt, turn: Turn) -> bool:
+    """Whether each previewed text is the committed block at its index, or at another where blocks moved up.
+
+    A refusal may declare what came before it void, so beside one nothing is compared.
+    """
+    if any(block.kind == "refusal" for block in turn.blocks):
+        return True
     for partial, kinds in (("partial_text", TEXT_KINDS), ("partial_thinking", THINKING_KINDS)):
-        had = [text for (kind, _), text in sorted(reader.texts.items()) if kind == partial and text]
-        found.count("blocks compared", len(had))
         left = texts_of(turn, kinds)
-        for text in had:
-            if text in left:
-                left.remove(text)
-            elif not refused:
-                # A refusal may declare the output before it void: the turn is the refusal alone.
-                found.breach("the preview of a block is not its committed text", *shown)
+        for (kind, index), text in sorted(reader.texts.items()):
+            if kind != partial or not text:
+                continue
+            there = turn.blocks[index] if index < len(turn.blocks) else None
+            if text not in left or (there is not None and there.kind in kinds and there.content.text != text):
+                return False
+            left.remove(text)
+    return True

@@ -1,4 +1,4 @@
-"""The answer of an audit: one result for each invariant, and the first counter-example of each refuted one."""
+"""The answer of an audit: one result for each invariant, with counter-examples of the refuted ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLES_MAX = 20
 
 
 class Status(StrEnum):
-    """proved: every case was seen and held. by_senders_word: it held, but the bytes were not seen from outside."""
+    """proved: every case was seen and held. by_senders_word: held, but nobody outside saw the bytes."""
 
     PROVED = "proved"
     REFUTED = "refuted"
@@ -39,7 +39,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """One record for people. topic `receive-log` and partition -1 for a line of the receive log (offset: its number)."""
+    """One record for people. A line of the receive log has partition -1 and its number as offset."""
 
     topic: str
     partition: int
@@ -137,6 +137,14 @@ class Findings:
         rows = {line_row(one) if isinstance(one, ReceiveLine) else entry_row(one) for one in shown}
         timeline = sorted(rows, key=lambda row: (row.time_ms, row.topic, row.partition, row.offset))
         self.breaches.append(Breach(why, tuple(timeline)))
+
+    def pending(self, settled: bool, why: str, *shown: Entry | ReceiveLine) -> None:
+        """Something that may still be on its way: a counter-example only for a run that is over."""
+        if settled:
+            self.breach(why, *shown)
+        else:
+            self.count("still open")
+            self.unknown("work is still open: run again when it has settled, with --expect-settled")
 
     def unknown(self, why: str) -> None:
         """A case that the log cannot decide."""

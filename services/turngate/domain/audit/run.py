@@ -20,18 +20,18 @@ def audit(
 ) -> AuditReport:
     """Prove or refute I1-I10 and the receipts from the records alone.
 
-    receive_log: what the providers' side received; without it I1, I4 and I9 hold at best by the sender's word.
+    receive_log: what the providers' side received; without it I1, I4, I9 hold by the sender's word at best.
     expect_settled: the run is over, so work that is still open counts as lost.
     """
-    index = index_of(log, receive_log)
+    index = index_of(log, receive_log, settled=expect_settled)
     findings = (
         check_nothing_invalid_sent(index),
         check_orders(index),
         check_one_turn(index),
         check_one_attempt(index),
-        check_results(index, expect_settled=expect_settled),
-        check_accounts(index, expect_settled=expect_settled),
-        check_previews_end(index, expect_settled=expect_settled),
+        check_results(index),
+        check_accounts(index),
+        check_previews_end(index),
         check_preview_text(index),
         check_bytes(index),
         check_isolation(index),

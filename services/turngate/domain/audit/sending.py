@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from turngate.domain.audit.index import Attempt, Conversation, Index
 from turngate.domain.audit.log import Entry, ReceiveLine
@@ -17,20 +18,14 @@ CLOCK_SKEW_MS = 2_000
 
 
 def attributed(index: Index, line: ReceiveLine) -> Attempt | None:
-    """The attempt a received request belongs to: as named, else by its idempotency key, else by its digest."""
+    """The attempt a received request belongs to: as it says, else by idempotency key, else by digest."""
     if line.operation is not None and line.generation is not None:
         return (line.operation, line.generation)
-    for by_key in (True, False):
-        for dispatches in index.dispatches.values():
-            for _, dispatch in dispatches:
-                same = line.idempotency_key == dispatch.idempotency_key
-                if same if by_key else line.request_digest == dispatch.request_digest:
-                    return (dispatch.operation_id, dispatch.generation)
-    return None
+    return index.by_key.get(line.idempotency_key or "") or index.by_digest.get(line.request_digest)
 
 
 def check_nothing_invalid_sent(index: Index) -> Findings:
-    """I1. Every request at the provider, and every dispatch, comes from a READY verdict through a valid sequence."""
+    """I1. Every request received, and every dispatch, comes from a READY verdict through a valid sequence."""
     found = Findings("I1", senders_word=index.lines is None)
     for line in index.lines or ():
         found.count("requests received")
@@ -96,12 +91,13 @@ def _wrong_sequence(index: Index, command: SequenceCommand) -> str | None:
     if sorted(map(str, results)) != sorted(map(str, calls)):
         return "a sequence with a call that has not exactly one result was sent"
     revisions = index.turns.get((sequence.tenant, sequence.conversation), {})
-    plain = all(
-        turn.withdraws is None and turn.replaces is None for turns in revisions.values() for _, turn in turns
-    )
-    if plain and sequence.history_digest != history_digest(
-        EMPTY_HISTORY, (block.digest for block in sequence.blocks)
-    ):
+    head = revisions.get(sequence.conversation_revision)
+    if head is not None and sequence.history_digest not in {turn.history_digest for _, turn in head}:
+        return "a sequence's history digest is not that of the turn it is built on"
+    turns = (turn for pairs in revisions.values() for _, turn in pairs)
+    if any(turn.withdraws is not None or turn.replaces is not None for turn in turns):
+        return None  # then a sequence holds less than the whole chain
+    if sequence.history_digest != history_digest(EMPTY_HISTORY, (block.digest for block in sequence.blocks)):
         return "a sequence's history digest is not that of its blocks"
     return None
 
@@ -129,12 +125,13 @@ def _missing(
 
 
 def check_one_attempt(index: Index) -> Findings:
-    """I4. Bytes once for each generation; an attempt begins only when the one before it can produce nothing more."""
+    """I4. Bytes once for each generation; an attempt begins only when the one before can produce nothing."""
     found = Findings("I4", senders_word=index.lines is None)
     _check_lines(index, found)
     by_conversation: dict[Conversation, list[tuple[Entry, Dispatch]]] = {}
     for operation, dispatches in index.dispatches.items():
         relays: dict[tuple[int, int], tuple[Entry, Dispatch]] = {}
+        commits = [(place, turn.generation or 0) for place, turn in index.commits.get(operation, ())]
         for entry, dispatch in dispatches:
             found.count("dispatches")
             first = relays.setdefault((dispatch.generation, dispatch.relay), (entry, dispatch))
@@ -142,6 +139,8 @@ def check_one_attempt(index: Index) -> Findings:
                 found.breach("two dispatches of one relay differ", first[0], entry, *index.about(operation))
             elif first[0] is not entry:
                 found.count("identical repeats")
+            if any(dispatch.generation > generation for _, generation in commits):
+                found.breach("a generation beyond the committed one was dispatched", entry, commits[0][0])
             if dispatch.idempotency_key != idempotency_key(operation, dispatch.generation):
                 found.breach("an idempotency key is not that of its generation", entry)
             by_conversation.setdefault((dispatch.tenant, dispatch.conversation), []).append((entry, dispatch))
@@ -182,7 +181,7 @@ def _check_succession(
 ) -> None:
     """In the order of the dispatches topic each attempt follows one that had ended."""
     dispatches = sorted(dispatches, key=lambda pair: (pair[0].partition, pair[0].offset))
-    for (before, old), (entry, new) in zip(dispatches, dispatches[1:], strict=False):
+    for (before, old), (entry, new) in pairwise(dispatches):
         if (old.operation_id, old.generation) == (new.operation_id, new.generation):
             continue
         found.count("successions")
@@ -190,8 +189,6 @@ def _check_succession(
         shown = (*index.about(old.operation_id), *index.about(new.operation_id))
         if old.operation_id == new.operation_id and new.generation <= old.generation:
             found.breach("generations do not grow", before, entry, *shown)
-        if old.operation_id == new.operation_id and attempt in _committed(index, old.operation_id):
-            found.breach("an attempt began after its operation was committed", before, entry, *shown)
         ended = list(_end_times(index, attempt))
         if not ended:
             if index.cut("stream-events", conversation) or index.cut("session-events", conversation):
@@ -200,14 +197,6 @@ def _check_succession(
                 found.breach("an attempt began while the one before had no end", before, entry, *shown)
         elif min(ended) > entry.time_ms + CLOCK_SKEW_MS:
             found.breach("an attempt began before the one before had ended", before, entry, *shown)
-
-
-def _committed(index: Index, operation: str) -> set[Attempt]:
-    return {
-        (operation, turn.generation)
-        for _, turn in index.commits.get(operation, ())
-        if turn.generation is not None
-    }
 
 
 def _end_times(index: Index, attempt: Attempt) -> Iterator[int]:
@@ -226,7 +215,7 @@ def _end_times(index: Index, attempt: Attempt) -> Iterator[int]:
 
 
 def check_bytes(index: Index) -> Findings:
-    """I9. Received digest = dispatch digest = manifest digest, and every generation of an operation sends the same."""
+    """I9. Received = dispatched = in the manifest, and every generation of an operation sends the same."""
     found = Findings("I9", senders_word=index.lines is None)
     for operation, dispatches in index.dispatches.items():
         manifests = index.manifests.get(operation, [])

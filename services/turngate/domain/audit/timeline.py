@@ -25,7 +25,7 @@ def timeline(
 ) -> tuple[TimelineRow, ...]:
     """All records about (tenant, conversation) in order of time, the trace's copies left out.
 
-    receive_log: lines that name an operation of the conversation are woven in. partials: include preview deltas.
+    receive_log: lines that name an operation of the conversation are woven in. partials: with preview deltas.
     """
     rows: list[TimelineRow] = []
     operations: set[str] = set()

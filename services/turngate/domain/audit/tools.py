@@ -7,6 +7,7 @@ from turngate.domain.audit.log import Entry
 from turngate.domain.audit.report import Findings
 from turngate.schemas.blocks import Block, ToolEdge
 from turngate.schemas.digests import text_digest
+from turngate.schemas.session import SessionEvent
 from turngate.schemas.tools import ToolOrder
 from turngate.schemas.turn import Turn
 
@@ -62,28 +63,20 @@ def _wrong_order(order: ToolOrder, turn: Turn) -> str | None:
     return None if order.tool == edge.tool else "an order names another tool than the committed call"
 
 
-def check_results(index: Index, *, expect_settled: bool) -> Findings:
-    """I5. Each committed call: one terminal result, in call order; one output on the stream; one order each attempt."""
+def check_results(index: Index) -> Findings:
+    """I5. Each committed call has one terminal result, in call order, shown once; no execution repeats."""
     found = Findings("I5")
     for conversation, revisions in index.turns.items():
         for revision in sorted(revisions):
             entry, turn = revisions[revision][0]
             if turn.kind == "assistant" and calls_of(turn):
-                _check_calls(index, found, conversation, entry, turn, expect_settled=expect_settled)
+                _check_calls(index, found, conversation, entry, turn)
     for key, orders in index.orders.items():
         _check_order_once(index, found, key, orders)
     return found
 
 
-def _check_calls(
-    index: Index,
-    found: Findings,
-    conversation: Conversation,
-    entry: Entry,
-    turn: Turn,
-    *,
-    expect_settled: bool,
-) -> None:
+def _check_calls(index: Index, found: Findings, conversation: Conversation, entry: Entry, turn: Turn) -> None:
     calls = calls_of(turn)
     found.count("calls", len(calls))
     if len(set(calls)) != len(calls):
@@ -92,9 +85,7 @@ def _check_calls(
     shown = (entry, *places)
     answered = [block.call_id for block in blocks]
     if not answered and not closed:
-        found.count("calls still open", len(calls))
-        if expect_settled:
-            found.breach("calls are still without a result", entry, *_call_entries(index, turn, calls))
+        found.pending(index.settled, "calls are without a result", entry, *_call_entries(index, turn, calls))
         return
     if sorted(map(str, answered)) != sorted(calls):
         found.breach(
@@ -112,7 +103,7 @@ def _check_calls(
         why = _wrong_result(turn, call, block, edge) or _wrong_content(index, turn, call, block, edge)
         if why is not None:
             found.breach(why, *shown, *_call_entries(index, turn, [call]))
-        _check_output(index, found, conversation, turn, call, block, shown)
+        _check_output(index, found, turn, call, block, edge, shown)
 
 
 def _answers(
@@ -150,7 +141,7 @@ def _wrong_result(turn: Turn, call: str, block: Block, edge: ToolEdge | None) ->
 
 
 def _wrong_content(index: Index, turn: Turn, call: str, block: Block, edge: ToolEdge | None) -> str | None:
-    """The committed result against the executor's own record; synthetic results have none and never say success."""
+    """The committed result against the executor's record; a synthetic one has none and never says success."""
     if edge is None:
         return None
     key = call_key(turn, call)
@@ -166,25 +157,34 @@ def _wrong_content(index: Index, turn: Turn, call: str, block: Block, edge: Tool
 
 
 def _check_output(
-    index: Index, found: Findings, conversation: Conversation, turn: Turn, call: str, block: Block,
+    index: Index,
+    found: Findings,
+    turn: Turn,
+    call: str,
+    block: Block,
+    edge: ToolEdge | None,
     shown: tuple[Entry, ...],
-) -> None:  # fmt: skip
+) -> None:
     outputs = index.outputs.get(call_key(turn, call), [])
     places = tuple(entry for entry, _ in outputs)
     if not outputs:
-        if index.cut("session-events", conversation):
+        if index.cut("session-events", (turn.tenant, turn.conversation)):
             found.unknown("the stream of some calls is gone by retention")
         else:
-            found.breach(
-                "a settled call has no output on the stream", *shown, *_call_entries(index, turn, [call])
-            )
+            why = "a settled call has no output on the stream"
+            found.pending(index.settled, why, *shown, *_call_entries(index, turn, [call]))
     elif len(outputs) > 1:
         found.breach("a call has more than one terminal output on the stream", *shown, *places)
-    elif (
-        outputs[0][1].text != (block.content.text or "")
-        or outputs[0][1].result_status != block.content.status
-    ):
+    elif not _same_output(outputs[0][1], block, edge):
         found.breach("the output on the stream is not the committed result", *shown, *places)
+
+
+def _same_output(event: SessionEvent, block: Block, edge: ToolEdge | None) -> bool:
+    return (event.text, event.result_status, event.result_id) == (
+        block.content.text or "",
+        block.content.status,
+        None if edge is None else edge.result_id,
+    )
 
 
 def _check_order_once(index: Index, found: Findings, key: str, orders: list[tuple[Entry, ToolOrder]]) -> None:
