@@ -25,7 +25,7 @@ EXIT_CODES = {"READY": 0, "REJECTED": 1, "WAITING": 2, "PAUSED": 2}
 EXIT_UNREADABLE = 3
 _WORST_FIRST = (3, 1, 2, 0)
 _FORMS = ("json", "text")
-_REPAIRS = ("off", "placeholder")
+_REPAIRS: Mapping[str, Repair] = {"off": "off", "placeholder": "placeholder"}
 
 Report = Mapping[str, object]
 
@@ -59,7 +59,7 @@ def validate(
         raise _usage("--report must be json or text")
     if repair not in _REPAIRS:
         raise _usage("--repair must be placeholder or off")
-    judged = [judge_file(name, profile, cast(Repair, repair)) for name in files]
+    judged = [judge_file(name, profile, _REPAIRS[repair]) for name in files]
     for name, (one, _) in zip(files, judged, strict=True):
         print(_line(one) if report == "json" else _text(name, one))
     codes = {code for _, code in judged}

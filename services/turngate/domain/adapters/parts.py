@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import orjson
 
@@ -113,6 +113,17 @@ def part_type(block: Block) -> str | None:
         return None
     found = plain.get("type") if isinstance(plain, dict) else None
     return found if isinstance(found, str) else None
+
+
+def listed_types(block: Block) -> frozenset[str]:
+    """The types of the parts where `data` is a JSON list of typed objects, else none."""
+    try:
+        plain: object = orjson.loads(block.content.data or "null")
+    except orjson.JSONDecodeError:
+        return frozenset()
+    listed = cast(list[object], plain) if isinstance(plain, list) else []
+    types = [one.get("type") if isinstance(one, dict) else None for one in listed]
+    return frozenset(kind if isinstance(kind, str) else "" for kind in types)
 
 
 def result_text(block: Block) -> str:

@@ -20,6 +20,7 @@ from turngate.domain.adapters.base import (
 from turngate.domain.adapters.limits import called_name_findings, require_kinds, size_findings, tool_findings
 from turngate.domain.adapters.parts import (
     JsonObject,
+    listed_types,
     media_of,
     object_fragment,
     opaque_fragment,
@@ -130,10 +131,18 @@ def _parts(block: Block, ids: Mapping[str, str]) -> Iterator[object]:
         yield opaque_fragment(block)
     elif kind == "reasoning":
         return
-    elif content.data is not None:
+    elif kind in ("image", "document"):
         yield _media(block)
     elif content.text:
-        yield {"type": "text", "text": content.text}
+        yield _text(block, content.text)
+
+
+def _text(block: Block, text: str) -> JsonObject:
+    """A text; of an assistant's one with this API's citations, those too, byte for byte."""
+    part: JsonObject = {"type": "text", "text": text}
+    if block.role == "assistant" and tables.CITATIONS.issuperset(listed_types(block) or {"none"}):
+        part["citations"] = orjson.Fragment(block.content.data or "[]")
+    return part
 
 
 def _redacted(block: Block) -> object:
@@ -146,7 +155,7 @@ def _redacted(block: Block) -> object:
 
 
 def _media(block: Block) -> object:
-    if block.role != "assistant" and part_type(block) not in tables.USER_PARTS:
+    if part_type(block) not in tables.USER_PARTS:
         media = media_of(block)
         if block.kind not in ("image", "document") or media is None:
             raise UnsupportedKind(

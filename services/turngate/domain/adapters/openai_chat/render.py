@@ -86,7 +86,8 @@ class OpenAIChat:
 
 def _messages(run: Run, ids: Mapping[str, str]) -> Iterator[JsonObject]:
     if run.speaker == "system":
-        yield from ({"role": block.role, "content": block.content.text or ""} for block in run.blocks)
+        for block in run.blocks:
+            yield {"role": block.role, "content": block.content.text or ""}
     elif run.speaker == "user":
         yield {"role": "user", "content": _user_content(run.blocks)}
     elif run.speaker == "tool":
@@ -98,13 +99,13 @@ def _messages(run: Run, ids: Mapping[str, str]) -> Iterator[JsonObject]:
 
 def _user_content(blocks: tuple[Block, ...]) -> object:
     """One text stays a string; several blocks become parts, in order."""
-    if len(blocks) == 1 and blocks[0].content.data is None:
+    if len(blocks) == 1 and blocks[0].kind not in ("image", "document"):
         return blocks[0].content.text or ""
     return [_user_part(block) for block in blocks]
 
 
 def _user_part(block: Block) -> object:
-    if block.content.data is None:
+    if block.kind not in ("image", "document"):
         return {"type": "text", "text": block.content.text or ""}
     if part_type(block) in tables.USER_PARTS:
         return opaque_fragment(block)
