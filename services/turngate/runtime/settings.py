@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     instance_id: str = Field(default_factory=socket.gethostname, min_length=1)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    http_host: str = "127.0.0.1"
+    http_host: str | None = None
     http_port: Annotated[int, Field(ge=0, le=65535)] = 0
     http_port_file: Path | None = None
 
@@ -126,6 +126,13 @@ class Settings(BaseSettings):
         if self.kafka_security_protocol.startswith("SASL") and self.kafka_username is None:
             raise ValueError(f"{PREFIX}KAFKA_USERNAME is not set: {self.kafka_security_protocol} needs it and a password")
         return self
+
+    @property
+    def bind_host(self) -> str:
+        """Where HTTP listens: TURNGATE_HTTP_HOST, else loopback in dev and every interface of the pod elsewhere."""
+        if self.http_host is not None:
+            return self.http_host
+        return "127.0.0.1" if self.environment == "dev" else "0.0.0.0"  # noqa: S104 - probes come from outside
 
     def allows_tenant(self, tenant: str) -> bool:
         """Whether this fleet serves the tenant."""
