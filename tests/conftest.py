@@ -16,7 +16,8 @@ from turngate.devstack.external import ExternalStack
 from turngate.devstack.stack import embedded_products, open_stack
 from turngate.schemas.errors import TurngateError
 
-# What an external stack needs; any other TURNGATE_ variable of the developer's shell would change the tests.
+# What an external stack needs and what tests read themselves (TURNGATE_TEST_...). Any other TURNGATE_ variable of
+# the developer's shell would change what is tested.
 STACK_VARIABLES = (
     "TURNGATE_KAFKA",
     "TURNGATE_REDIS",
@@ -28,8 +29,9 @@ _counter = itertools.count(1)
 
 
 def pytest_configure() -> None:
-    for name in [name for name in os.environ if name.startswith("TURNGATE_") and name not in STACK_VARIABLES]:
-        del os.environ[name]
+    for name in [name for name in os.environ if name.startswith("TURNGATE_")]:
+        if name not in STACK_VARIABLES and not name.startswith("TURNGATE_TEST_"):
+            del os.environ[name]
 
 
 def pytest_report_header() -> str:
@@ -67,6 +69,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The session's broker and Redis: embedded, or those that TURNGATE_KAFKA and TURNGATE_REDIS name."""
     data: Path = tmp_path_factory.mktemp("stack")
     with open_stack(data=data) as running:
+        yield running
+
+
+@pytest.fixture
+def fresh_stack(tmp_path: Path) -> Iterator[Stack]:
+    """A stack for a test that restarts, kills or wipes servers: one of its own where embedded (half a second)."""
+    with open_stack(data=tmp_path / "stack") as running:
         yield running
 
 

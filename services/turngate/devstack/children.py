@@ -23,6 +23,7 @@ from turngate.devstack import reaper
 from turngate.devstack.errors import StackError, log_tail
 
 POLL_SECONDS = 0.01
+_WAITID = hasattr(os, "waitid")
 # Where the pipe is broken (no reaper) the child must not run at all: nobody would end it.
 _REGISTER_THEN_EXEC = 'printf "+%s\\n" "$$" >&0 || exit 125; exec "$@" </dev/null'
 
@@ -88,6 +89,7 @@ class _Reaper:
             [sys.executable, "-I", "-S", reaper.__file__],
             stdin=read_end,
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         os.close(read_end)
@@ -135,9 +137,14 @@ class Child:
 
     def poll(self) -> int | None:
         """The exit code (negative: the signal that ended it), or None while it runs."""
+        if self._process.returncode is None and _has_ended(self._process.pid):
+            # What it left behind in its group ends with it. Not yet waited for, so the pid is still its own.
+            reaper.signal_group(self._process.pid, signal.SIGKILL)
         code = self._process.poll()
         if code is not None and not self._forgotten:
             self._forgotten = True
+            if not _WAITID:
+                reaper.signal_group(self._process.pid, signal.SIGKILL)
             _reaper.forget(self._process.pid)
         return code
 
@@ -174,3 +181,13 @@ class Child:
         code = self.poll()
         state = "still running" if code is None else f"exit code {code}"
         return StackError(f"{self.name}: {what} ({state}); log {self.log}:\n{log_tail(self.log)}")
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child is a zombie, without reaping it; always False where Python has no waitid (macOS)."""
+    if not _WAITID:
+        return False
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False

@@ -21,9 +21,7 @@ class ExternalStack(Stack):
     are not ours.
     """
 
-    def __init__(
-        self, kafka: str, redis: str, *, kafka_product: str, control_file: Path | None = None
-    ) -> None:
+    def __init__(self, kafka: str, redis: str, *, kafka_product: str, control_file: Path | None = None) -> None:
         self._kafka = kafka
         self._redis = redis
         self._kafka_product = kafka_product

@@ -16,9 +16,7 @@ _METADATA = (3, 1)
 _FIND_COORDINATOR = (10, 1)
 
 
-def wait_until(
-    condition: Callable[[], bool], timeout_seconds: float, *, poll_seconds: float = POLL_SECONDS
-) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_seconds: float, *, poll_seconds: float = POLL_SECONDS) -> bool:
     """Ask `condition` again and again until it holds (True) or `timeout_seconds` passed (False)."""
     deadline = time.monotonic() + timeout_seconds
     while not condition():

@@ -26,9 +26,7 @@ EARLIER_RUN_SECONDS = 8.0  # longer than the reaper's grace: servers of a killed
 class ServerStack(Stack):
     """A stack of two servers that this process starts itself. They die with it, even when it is killed."""
 
-    def __init__(
-        self, data: Path, kafka: ServerSpec, redis: ServerSpec, *, keeps_kafka_on_kill: bool
-    ) -> None:
+    def __init__(self, data: Path, kafka: ServerSpec, redis: ServerSpec, *, keeps_kafka_on_kill: bool) -> None:
         self.data = data
         self._servers: dict[ServerName, Server] = {"kafka": Server(kafka), "redis": Server(redis)}
         self._keeps_kafka_on_kill = keeps_kafka_on_kill
@@ -100,16 +98,12 @@ class ServerStack(Stack):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
-            raise StackError(
-                f"another stack runs on {self.data}: stop it, or give this one another name"
-            ) from None
+            raise StackError(f"another stack runs on {self.data}: stop it, or give this one another name") from None
         self._lock = lock
         wanted = [server.spec.port for server in self._servers.values()]
         if not probe.wait_until(lambda: all(map(ports.is_free, wanted)), EARLIER_RUN_SECONDS):
             self.stop_sync()
-            raise StackError(
-                f"a port of {wanted} is taken by another program: delete {self.data / 'ports.json'}"
-            )
+            raise StackError(f"a port of {wanted} is taken by another program: delete {self.data / 'ports.json'}")
 
 
 class EmbeddedStack(ServerStack):
@@ -142,9 +136,7 @@ def open_stack(
     kafka, redis = environ.get("TURNGATE_KAFKA"), environ.get("TURNGATE_REDIS")
     if bool(kafka) != bool(redis):
         missing = "TURNGATE_REDIS" if kafka else "TURNGATE_KAFKA"
-        raise ConfigurationError(
-            f"{missing} is not set: set both addresses for an external stack, or neither"
-        )
+        raise ConfigurationError(f"{missing} is not set: set both addresses for an external stack, or neither")
     if not kafka or not redis:
         return EmbeddedStack(name, data=data)
     control = environ.get("TURNGATE_STACK_CONTROL")

@@ -115,9 +115,7 @@ class Supervisor:
         """
         self._program(name).child.signal(number)
 
-    async def kill(
-        self, name: str, number: int = signal.SIGKILL, *, timeout_seconds: float = STOP_SECONDS
-    ) -> int:
+    async def kill(self, name: str, number: int = signal.SIGKILL, *, timeout_seconds: float = STOP_SECONDS) -> int:
         """Send a signal that ends the program, wait for that, give its exit code. It stays down until
         `restart`.
 
@@ -128,9 +126,7 @@ class Supervisor:
         program.child.signal(number)
         return await self.wait_exit(name, timeout_seconds=timeout_seconds)
 
-    async def restart(
-        self, name: str, *, graceful: bool = True, timeout_seconds: float = STOP_SECONDS
-    ) -> None:
+    async def restart(self, name: str, *, graceful: bool = True, timeout_seconds: float = STOP_SECONDS) -> None:
         """Start it again with the same argv and environment, ending it first if it runs."""
         program = self._program(name)
         program.wanted = False
@@ -163,17 +159,26 @@ class Supervisor:
         for program in self._programs.values():
             program.wanted = False
             program.child.signal(signal.SIGTERM)
-        ends = [asyncio.to_thread(each.child.end, timeout_seconds) for each in self._programs.values()]
-        codes = await asyncio.gather(*ends)
-        return dict(zip(self._programs, codes, strict=True))
+            program.child.signal(signal.SIGCONT)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._all_ended()
+        return {
+            name: await asyncio.to_thread(program.child.end, 0.0, graceful=False)
+            for name, program in self._programs.items()
+        }
+
+    async def _all_ended(self) -> None:
+        while True:
+            if all(program.child.poll() is not None for program in self._programs.values()):
+                return
+            await asyncio.sleep(POLL_SECONDS)
 
     def _program(self, name: str) -> _Program:
         try:
             return self._programs[name]
         except KeyError:
-            raise StackError(
-                f"no program named {name}; there are: {', '.join(self.names) or 'none'}"
-            ) from None
+            raise StackError(f"no program named {name}; there are: {', '.join(self.names) or 'none'}") from None
 
     async def _wait_one(self, name: str, timeout_seconds: float) -> None:
         try:

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from redis.asyncio import Redis
 
-from turngate.devstack import ports, probe
+from turngate.devstack import ports, probe, valkey
 from turngate.devstack.base import Stack
 from turngate.devstack.errors import StackControlUnavailable, StackError
 from turngate.devstack.external import ExternalStack
@@ -78,6 +80,36 @@ async def test_redis_restart_keeps_data_and_changes_replid(tmp_path: Path, grace
         await stack.restart_redis(graceful, keep_data=False)
         async with Redis.from_url(stack.redis_url) as redis:
             assert await redis.get("kept") is None
+
+
+async def test_platforms_without_a_valkey_wheel_get_the_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(valkey, "binary", lambda: None)
+    async with EmbeddedStack(data=tmp_path) as stack:
+        assert stack.redis_product == stack.kafka_product
+        async with Redis.from_url(stack.redis_url) as redis:
+            await redis.set("kept", "yes")
+        await stack.restart_redis(graceful=True)
+        async with Redis.from_url(stack.redis_url) as redis:
+            assert await redis.get("kept") == b"yes"
+
+
+@pytest.mark.kafka
+async def test_the_broker_keeps_records_through_a_graceful_restart(fresh_stack: Stack, topic_prefix: str) -> None:
+    topic = f"{topic_prefix}kept"
+    admin = AIOKafkaAdminClient(bootstrap_servers=fresh_stack.kafka_bootstrap)
+    await admin.start()
+    await admin.create_topics([NewTopic(topic, 1, 1)])
+    await admin.close()
+    async with AIOKafkaProducer(bootstrap_servers=fresh_stack.kafka_bootstrap) as producer:
+        await producer.send_and_wait(topic, b"kept", partition=0)
+    if isinstance(fresh_stack, EmbeddedStack):
+        await fresh_stack.restart_kafka()
+    async with AIOKafkaConsumer(
+        topic, bootstrap_servers=fresh_stack.kafka_bootstrap, auto_offset_reset="earliest", group_id=None
+    ) as consumer:
+        assert (await consumer.getone()).value == b"kept"
 
 
 async def test_two_stacks_never_share_a_folder(tmp_path: Path) -> None:

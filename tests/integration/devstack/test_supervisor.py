@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import subprocess
 import sys
@@ -125,8 +126,36 @@ def test_children_end_with_a_killed_parent(tmp_path: Path) -> None:
         assert probe.wait_until(lambda: not process_runs(child), 10.0)
 
 
+RECKLESS = """
+import os, signal, sys
+from pathlib import Path
+from turngate.devstack.children import Child
+Child.start("sleeper", ("/bin/sh", "-c", "sleep 600; : " + sys.argv[1]), log=Path(sys.argv[2]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_child_escapes_a_parent_killed_right_after_starting_it(tmp_path: Path) -> None:
+    token = f"escape-{secrets.token_hex(8)}"
+
+    def escaped() -> bool:
+        done = subprocess.run(["ps", "-A", "-o", "stat=,args="], capture_output=True, text=True)
+        return any(token in line and not line.startswith("Z") for line in done.stdout.splitlines())
+
+    for _ in range(5):
+        subprocess.run([sys.executable, "-c", RECKLESS, token, str(tmp_path / "log")], check=False)
+    assert probe.wait_until(lambda: not escaped(), 15.0, poll_seconds=0.1)
+
+
+async def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    spec = ProcessSpec("forker", ("/bin/sh", "-c", "sleep 600 & echo $!; exit 3"), tmp_path / "log")
+    async with Supervisor() as supervisor:
+        supervisor.start(spec)
+        assert await supervisor.wait_exit("forker", timeout_seconds=5) == 3
+        grandchild = int(spec.log.read_text())
+        assert probe.wait_until(lambda: not process_runs(grandchild), 5.0)
+
+
 def process_runs(pid: int) -> bool:
-    state = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True
-    ).stdout.strip()
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
     return bool(state) and not state.startswith("Z")
