@@ -53,6 +53,19 @@ def decode(kind: type[R], data: bytes | None) -> R:
     return record
 
 
+def encode_model(model: Model) -> bytes:
+    """A part of a record on its own, in canonical bytes (kept in Redis, never a topic's value)."""
+    return _dump(model.model_dump(mode="python", by_alias=True, exclude_none=True))
+
+
+def decode_model(kind: type[M], data: bytes) -> M:
+    """What `encode_model` wrote. Raises InvalidRecord."""
+    try:
+        return kind.model_validate_json(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise InvalidRecord(f"{kind.__name__} cannot be read ({error.error_count()} errors)") from None
+
+
 def _dump(value: object) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER)

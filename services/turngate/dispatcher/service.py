@@ -11,18 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from turngate.dispatcher.relays import Relay, Relays
-from turngate.runtime.metrics import Metrics
-
 from turngate.dispatcher.store import Acceptance, Ask, DispatcherStore
-from turngate.domain.adapters.registry import Adapter, RenderedRequest, adapter, build_manifest
+from turngate.domain.adapters.registry import Adapter, AdapterError, RenderedRequest, adapter, build_manifest
 from turngate.runtime.clock import Clock
+from turngate.runtime.endpoints import Endpoint
 from turngate.runtime.errors import Poison
 from turngate.runtime.handlers import PartitionStart
+from turngate.runtime.metrics import Metrics
 from turngate.runtime.outbound import decoded, event_id, output, source_of
 from turngate.runtime.records import InputRecord, Output, StepResult
 from turngate.runtime.redis.registry import Toolsets
 from turngate.runtime.redis.scripts import Scripts
-from turngate.runtime.settings import Endpoint
 from turngate.schemas.codec import encode
 from turngate.schemas.digests import idempotency_key
 from turngate.schemas.envelope import conversation_key
@@ -125,7 +124,7 @@ class DispatcherHandler:
         try:
             chosen = adapter(sequence.adapter)
             rendered = chosen.render(sequence, toolset)
-        except Refused as error:
+        except (AdapterError, Refused) as error:
             raise Poison(record, error.code, "the sequence cannot be rendered by the adapter it names") from None
         manifest = build_manifest(
             sequence,
@@ -159,20 +158,18 @@ class DispatcherHandler:
             replid=self._deps.replid(),
             at_ms=answer.accepted_at_ms,
         )
-        address = {"tenant": spec.tenant, "conversation": spec.conversation, "role": ROLE}
-        outputs = []
-        if answer.generation == 1:
-            outputs.append(
-                output("manifests", item.manifest, event_id=event_id("manifest", spec.operation_id), **address)
-            )
-        outputs.append(
+        outputs = [
             output(
-                "dispatches",
-                dispatch,
+                "dispatches", dispatch, tenant=spec.tenant, conversation=spec.conversation, role=ROLE,
                 event_id=event_id("dispatch", spec.operation_id, answer.generation, answer.relay),
-                **address,
             )
-        )
+        ]  # fmt: skip
+        if answer.generation == 1:
+            manifest = output(
+                "manifests", item.manifest, tenant=spec.tenant, conversation=spec.conversation, role=ROLE,
+                event_id=event_id("manifest", spec.operation_id),
+            )  # fmt: skip
+            outputs.insert(0, manifest)
         return outputs
 
     def _relay(self, item: _Prepared, answer: Acceptance, asked_at_boot_ms: int) -> Relay:

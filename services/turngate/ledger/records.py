@@ -50,9 +50,7 @@ def order_of(
     )
 
 
-def own_result(
-    turn: Turn, edge: ToolEdge, *, attempt: int, status: ResultStatus, reason: str, text: str
-) -> ToolResult:
+def own_result(turn: Turn, edge: ToolEdge, *, attempt: int, status: ResultStatus, reason: str, text: str) -> ToolResult:
     """A result the ledger gives itself: a denial, a missed deadline, a cancel."""
     key = call_key(turn.tenant, turn.conversation, turn.revision, edge.call_id)
     return ToolResult(
@@ -81,7 +79,12 @@ def stored_result(call: CallView, turn: Turn, edge: ToolEdge) -> ToolResult:
         return record
     assert isinstance(record, SessionEvent)
     rebuilt = own_result(
-        turn, edge, attempt=call.attempt, status=record.result_status or "error", reason="adopted", text=record.text or ""
+        turn,
+        edge,
+        attempt=call.attempt,
+        status=record.result_status or "error",
+        reason="adopted",
+        text=record.text or "",
     )
     return rebuilt.model_copy(update={"result_id": record.result_id, "reason": record.reason})
 

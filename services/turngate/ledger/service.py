@@ -1,4 +1,4 @@
-"""The ledger: orders each call of a canonical turn once, settles it once, commits the tool turn, asks for the next turn.
+"""The ledger: orders each call of a canonical turn once, settles it once, commits the tool turn, asks for the next.
 
 It acts on committed assistant turns only (read_committed), so nothing of a turn that is not canonical is ever ordered.
 """

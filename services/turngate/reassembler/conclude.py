@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from turngate.runtime.metrics import Metrics
-
 from turngate.domain.dispatch.retry import RetryPolicy
 from turngate.domain.sequence import AssistantBlock, build_assistant_turn
 from turngate.domain.stream import Assembler, Block, Outcome, StreamEnd, compile_toolset
@@ -15,6 +13,7 @@ from turngate.reassembler.outcomes import Decision, decide, generation_notes
 from turngate.reassembler.quarantine import FrameQuarantine
 from turngate.reassembler.store import AttemptView, ReassemblerStore
 from turngate.reassembler.streams import OpenStream
+from turngate.runtime.metrics import Metrics
 from turngate.runtime.outbound import source_of
 from turngate.runtime.records import InputRecord, Output
 from turngate.runtime.redis.owed import pack, unpack
@@ -233,5 +232,8 @@ def _assistant_block(block: Block, schemas: dict[str, str]) -> AssistantBlock:
     if opaque is None and (block.citations or block.parts):
         opaque = "[" + ",".join((*block.citations, *block.parts)) + "]"
     return AssistantBlock(
-        kind=block.kind, text=block.text if block.text or opaque is None else None, data=opaque, signature=block.signature
+        kind=block.kind,
+        text=block.text if block.text or opaque is None else None,
+        data=opaque,
+        signature=block.signature,
     )

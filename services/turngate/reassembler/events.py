@@ -1,4 +1,4 @@
-"""The session events of an attempt, from request_begin to request_end: deterministic ids, ordinals, order (DESIGN §9)."""
+"""The session events of an attempt, from request_begin to request_end: deterministic ids, ordinals, order (§9)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from turngate.domain.stream import Block, Preview
 from turngate.runtime.outbound import event_id, output
 from turngate.runtime.records import Output
 from turngate.schemas.sequence import OperationSpec
-from turngate.schemas.session import SessionEvent
+from turngate.schemas.session import PARTIALS, SessionEvent
 from turngate.schemas.turn import Turn
 
 ROLE = "reassembler"
 THINKING = frozenset({"thinking", "reasoning"})
+PREVIEW_HEADER = "turngate_preview"
+"""Marks revocable events, so that a reader who wants complete ones only skips them unparsed."""
 TEXT = frozenset({"text", "refusal"})
 
 
@@ -39,7 +41,13 @@ class AttemptEvents:
             }
         )
         return output(
-            "session-events", event, tenant=spec.tenant, conversation=spec.conversation, event_id=ident, role=ROLE
+            "session-events",
+            event,
+            tenant=spec.tenant,
+            conversation=spec.conversation,
+            event_id=ident,
+            role=ROLE,
+            headers=((PREVIEW_HEADER, b"1"),) if name in PARTIALS else (),
         )
 
     def begin(self, at_ms: int) -> Output:
@@ -88,9 +96,7 @@ class AttemptEvents:
             elif block.kind in TEXT or block.kind in THINKING:
                 name = "thinking" if block.kind in THINKING else "text"
                 outputs.append(
-                    self._event(
-                        name, at_ms, (block.index,), ordinal=ordinal, block_index=block.index, text=block.text
-                    )
+                    self._event(name, at_ms, (block.index,), ordinal=ordinal, block_index=block.index, text=block.text)
                 )
             else:
                 continue
@@ -111,9 +117,7 @@ class AttemptEvents:
         return self._event("preview_retracted", at_ms, (relay or 0,), reason=reason, relay=relay)
 
     def ended(self, status: str, reason: str | None, retry_in_ms: int | None, at_ms: int) -> Output:
-        return self._event(
-            "request_end", at_ms, (), ordinal=1, status=status, reason=reason, retry_in_ms=retry_in_ms
-        )
+        return self._event("request_end", at_ms, (), ordinal=1, status=status, reason=reason, retry_in_ms=retry_in_ms)
 
     def aborted(self, control_id: str, at_ms: int) -> Output:
         return self._event("abort", at_ms, (control_id,), control_id=control_id)

@@ -33,9 +33,7 @@ def attempt_of(record: InputRecord) -> AttemptRef:
     """
     found = {name: value for name, value in record.headers if name.startswith("turngate_")}
     try:
-        return AttemptRef(
-            found[OPERATION_HEADER].decode(), int(found[GENERATION_HEADER]), int(found[RELAY_HEADER])
-        )
+        return AttemptRef(found[OPERATION_HEADER].decode(), int(found[GENERATION_HEADER]), int(found[RELAY_HEADER]))
     except (KeyError, ValueError):
         frame = parse(record)
         return AttemptRef(frame.operation_id, frame.generation, frame.relay)
@@ -65,16 +63,17 @@ def _events(value: bytes | None) -> EventsFrame | None:
         raise InvalidRecord("record is not a JSON object", code="malformed_json")
     if plain.get("schema") != "StreamEvents.v1":
         return None
-    events = plain.get("events")
+    events: object = plain.get("events")
     texts = ("tenant", "conversation", "operationId", "profile")
     numbers = ("generation", "relay", "firstSeq")
     whole = (
-        type(events) is list
+        isinstance(events, list)
         and all(type(event) is str for event in events)
         and all(type(plain.get(name)) is str for name in texts)
         and all(type(plain.get(name)) is int and plain[name] >= 0 for name in numbers)
     )
-    if not whole:
+    if not whole or not isinstance(events, list):
+        # The slow way names the field; what it would let pass (a number in quotes, say) is refused all the same.
         decode(EventsFrame, value)
         raise InvalidRecord("StreamEvents: a field is missing or of another type")
     return EventsFrame.model_construct(

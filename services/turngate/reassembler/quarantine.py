@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from turngate.runtime.metrics import Metrics
-
 from turngate.reassembler.frames import AttemptRef
+from turngate.runtime.metrics import Metrics
 from turngate.runtime.outbound import event_id
 from turngate.runtime.records import InputRecord, Output
 from turngate.schemas.codec import encode

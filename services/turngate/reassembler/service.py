@@ -7,23 +7,23 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turngate.runtime.metrics import Metrics
-
 from turngate.domain.dispatch.retry import RetryPolicy
 from turngate.domain.stream import Assembler, CompiledToolset, compile_toolset
 from turngate.reassembler.conclude import Conclusions
-from turngate.reassembler.events import AttemptEvents
+from turngate.reassembler.events import PREVIEW_HEADER, AttemptEvents
 from turngate.reassembler.frames import AttemptRef, attempt_of, parse
 from turngate.reassembler.quarantine import FrameQuarantine
 from turngate.reassembler.store import AttemptView, ReassemblerStore
 from turngate.reassembler.streams import OpenStream, OpenStreams
+from turngate.runtime.errors import Poison
 from turngate.runtime.handlers import PartitionStart
+from turngate.runtime.metrics import Metrics
 from turngate.runtime.outbound import source_of
 from turngate.runtime.records import InputRecord, Output, Position, StepResult
 from turngate.runtime.redis.registry import Toolsets
 from turngate.runtime.redis.scripts import Scripts
 from turngate.schemas.codec import decode, decode_model
-from turngate.schemas.errors import Retryable
+from turngate.schemas.errors import LostFence, Retryable
 from turngate.schemas.manifest import DispatchManifest
 from turngate.schemas.sequence import OperationSpec
 from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, ResolveFrame
@@ -82,26 +82,42 @@ class ReassemblerHandler:
     async def step(self, records: Sequence[InputRecord]) -> StepResult:
         if not records:
             return StepResult()
-        first = records[0].offset
-        self._given = {offset: outputs for offset, outputs in self._given.items() if offset >= first}
-        self._streams.expect([record.offset for record in records])
-        refs = [attempt_of(record) for record in records]
+        if self._streams.expect([record.offset for record in records]):
+            self._given = {}
+        refs = [self._ref(record) for record in records]
         await self._look_up(records, refs)
         outputs: list[Output] = []
         for record, ref in zip(records, refs, strict=True):
-            given = self._given.get(record.offset)
-            if given is None:
-                given = await self._frame(record, ref)
-                self._given[record.offset] = given
-            self._streams.done(record.offset)
-            outputs += given
+            outputs += await self._outputs(record, ref)
         oldest, emitted = self._streams.watermark()
         self._deps.metrics.open_streams.set(len(self._streams))
         return StepResult(
             outputs=outputs,
             positions={TOPIC: Position(oldest, str(emitted))},
-            hold=all(out.topic == "session-events" and b'"partial_' in out.value for out in outputs),
+            hold=all(_is_preview(out) for out in outputs),
         )
+
+    def _ref(self, record: InputRecord) -> AttemptRef:
+        try:
+            return attempt_of(record)
+        except Poison:
+            self._streams.done(record.offset)
+            raise
+
+    async def _outputs(self, record: InputRecord, ref: AttemptRef) -> list[Output]:
+        given = self._given.get(record.offset)
+        if given is None:
+            try:
+                given = await self._frame(record, ref)
+            except (Retryable, LostFence):
+                raise
+            except Exception:
+                # Whatever it was, the runtime steps this record again or gives it to the dead letters.
+                self._streams.done(record.offset)
+                raise
+            self._given[record.offset] = given
+        self._streams.done(record.offset)
+        return given
 
     async def _look_up(self, records: Sequence[InputRecord], refs: Sequence[AttemptRef]) -> None:
         """One batched look-up for the attempts of this batch that are not open in memory."""
@@ -280,3 +296,9 @@ class ReassemblerHandler:
         outputs = await self._conclusions.conclude(record, frame, stream, tools)
         self._streams.drop(ref.operation_id, ref.generation)
         return outputs
+
+
+def _is_preview(out: Output) -> bool:
+    """Whether nobody who reads committed records waits for this one: then the transaction may stay open a little."""
+    kind = next((value for name, value in out.headers if name == PREVIEW_HEADER), b"")
+    return kind == b"1"

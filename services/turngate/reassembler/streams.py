@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from turngate.domain.stream import Assembler
@@ -54,6 +55,7 @@ class OpenStreams:
         self.muted_until = muted_until
         self._streams: dict[tuple[str, int], OpenStream] = {}
         self._undone: set[int] = set()
+        self._expected = -1
         self._next = 0
 
     def get(self, operation: str, generation: int) -> OpenStream | None:
@@ -68,12 +70,18 @@ class OpenStreams:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def expect(self, offsets: list[int]) -> None:
-        """A batch begins. Offsets before it are done with: committed, or given to the dead letters by the runtime."""
-        first = min(offsets)
-        self._undone = {offset for offset in self._undone if offset >= first} | set(offsets)
+    def expect(self, offsets: Sequence[int]) -> bool:
+        """Records are about to be stepped. True where they begin a new batch: then everything before is done with,
+        committed or given to the dead letters. After an error the runtime steps parts of the same batch again."""
+        fresh = min(offsets) > self._expected
+        if fresh:
+            self._undone.clear()
+        self._expected = max(self._expected, *offsets)
+        self._undone.update(offsets)
+        return fresh
 
     def done(self, offset: int) -> None:
+        """Its outputs have been given, or it can only end in the dead letters."""
         self._undone.discard(offset)
         self._next = max(self._next, offset + 1)
 

@@ -1,4 +1,4 @@
-"""Which adopt script an effect record asks for. Pure: a record in, script calls out; a record of no concern gives none."""
+"""Which adopt script an effect record asks for. Pure: a record in, script calls out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from turngate.schemas.tools import ToolOrder
 from turngate.schemas.turn import Turn
 from turngate.schemas.verdict import Verdict
 from turngate.topology.keys import bucket_of
-
 
 ORDER_GRACE_MS = 60_000
 """How long after a reconcile an order's deadline is left alone: its result may be on the way."""

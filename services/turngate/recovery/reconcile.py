@@ -1,6 +1,6 @@
 """The fence-all reconcile: what must happen before a bucket is opened on a server it was not open on (DESIGN §6).
 
-In this order: (1) InitProducerId on every transactional id of the partition, so that whatever was decided before the loss
+In this order: (1) InitProducerId on every transactional id of the partition, so that what was decided before the loss
 has either landed or never will; (2) the effect topics are read under read_committed from the buckets' checkpoint to the
 end and adopted by scripts that only raise; (3) each bucket is opened by a script that compares the replid it names with
 the server's. Causes (requests, results, control) are never adopted: those whose effect was not committed come again.
@@ -91,8 +91,7 @@ class Reconciler:
         await self._fencer.fence([self._transactional_id(role, self._partition) for role in FENCED_ROLES])
         ends = await self._reader.end_offsets(self._partition, EFFECT_TOPICS)
         starts = {
-            topic: min(int(status[3 + index] or 0) for _, status in closed)
-            for index, topic in enumerate(EFFECT_TOPICS)
+            topic: min(int(status[3 + index] or 0) for _, status in closed) for index, topic in enumerate(EFFECT_TOPICS)
         }
         wanted = {bucket for bucket, _ in closed}
         for topic in EFFECT_TOPICS:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from turngate.recovery.store import Due, OperationView, RecoveryStore
 from turngate.runtime.clock import Clock
+from turngate.runtime.endpoints import Endpoint
 from turngate.runtime.outbound import event_id, output
 from turngate.runtime.records import InputRecord, Output
 from turngate.runtime.redis.registry import boot_numbers
 from turngate.runtime.redis.scripts import Scripts
-from turngate.runtime.settings import Endpoint
 from turngate.schemas.codec import decode, decode_model
 from turngate.schemas.control import Control
 from turngate.schemas.envelope import attempt_headers, conversation_key
@@ -27,9 +27,7 @@ AGAIN_MS = 3_000
 class RepairDesk:
     """Works through the due entries of one partition."""
 
-    def __init__(
-        self, store: RecoveryStore, scripts: Scripts, endpoints: Mapping[str, Endpoint], clock: Clock
-    ) -> None:
+    def __init__(self, store: RecoveryStore, scripts: Scripts, endpoints: Mapping[str, Endpoint], clock: Clock) -> None:
         self._store = store
         self._scripts = scripts
         self._endpoints = endpoints

@@ -1,8 +1,8 @@
 """Recovery: the clock and the repairman (DESIGN §3, §6).
 
-It finds expired leases and due timers in its partitions' buckets and turns each into a record for the role that owns the
-effect, again every few seconds until that role's script has removed the entry; it reconciles closed buckets, keeps their
-checkpoints, and copies complete session events to the trace.
+It finds expired leases and due timers in its partitions' buckets and turns each into a record for the role that owns
+the effect, again every few seconds until that role's script has removed the entry; it reconciles closed buckets, keeps
+their checkpoints, and copies complete session events to the trace.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from turngate.recovery.reconcile import EFFECT_TOPICS, LogReader, Reconciler
 from turngate.recovery.repair import RepairDesk
 from turngate.recovery.store import RecoveryStore
+from turngate.recovery.toolsets import ToolsetLoader
 from turngate.runtime.clock import Clock
+from turngate.runtime.endpoints import Endpoint
 from turngate.runtime.errors import Poison
 from turngate.runtime.handlers import PartitionStart
 from turngate.runtime.outbound import decoded
 from turngate.runtime.records import InputRecord, Output, StepResult
 from turngate.runtime.redis.scripts import BucketClosed, Scripts
-from turngate.runtime.settings import Endpoint
 from turngate.schemas.control import RECOVERY_COMMANDS, Control
 from turngate.schemas.envelope import conversation_key
 from turngate.schemas.session import PARTIALS, SessionEvent
@@ -40,6 +41,7 @@ class RecoveryDeps:
     reader: LogReader
     reconciler: Callable[[int, RecoveryStore], Reconciler]
     buckets: Callable[[int], Sequence[int]]
+    toolsets: ToolsetLoader
     lease_ms: int
 
 
@@ -85,7 +87,8 @@ class RecoveryHandler:
         replid = await self._store.replid()
         if replid == self._replid:
             return
-        await self._reconciler.run()
+        if await self._reconciler.run():
+            await self._deps.toolsets.load()
         self._replid = replid
 
     async def _checkpoint(self) -> None:
@@ -134,5 +137,3 @@ class RecoveryHandler:
         if control.operation_id is None or control.generation is None:
             raise Poison(record, "incomplete_command", "resolve_unknown needs operationId and generation")
         return await self._desk.resolve_by_operator(record, control)
-
-

@@ -74,9 +74,7 @@ class RecoveryStore:
         for index, bucket in enumerate(buckets):
             leases, timers = rows[2 * index], rows[2 * index + 1]
             if leases or timers:
-                found.append(
-                    Due(bucket, tuple(o.decode() for o in leases), tuple(t.decode() for t in timers))
-                )
+                found.append(Due(bucket, tuple(o.decode() for o in leases), tuple(t.decode() for t in timers)))
         return found
 
     async def operations(self, bucket: int, ids: Iterable[str]) -> list[OperationView]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from turngate.runtime.records import InputRecord
+from turngate.runtime.settings import Settings
 from turngate.schemas.errors import Retryable
 from turngate.topology.topics import TOPICS
 
@@ -25,8 +26,8 @@ class KafkaUnavailable(Retryable):
 class KafkaLogReader:
     """Reads committed records without a group; one consumer, one reader at a time."""
 
-    def __init__(self, options: Mapping[str, object], prefix: str) -> None:
-        self._options = options
+    def __init__(self, settings: Settings, prefix: str) -> None:
+        self._settings = settings
         self._prefix = prefix
         self._consumer: AIOKafkaConsumer | None = None
         self._lock = asyncio.Lock()
@@ -34,12 +35,13 @@ class KafkaLogReader:
     async def _started(self) -> AIOKafkaConsumer:
         if self._consumer is None:
             consumer = AIOKafkaConsumer(
-                **self._options,
+                bootstrap_servers=self._settings.kafka,
                 group_id=None,
                 enable_auto_commit=False,
                 isolation_level="read_committed",
                 auto_offset_reset="earliest",
                 max_partition_fetch_bytes=16 * 1024 * 1024,
+                **self._settings.kafka_client_options(),
             )
             await consumer.start()
             self._consumer = consumer
@@ -100,8 +102,8 @@ class KafkaLogReader:
 class KafkaFencer:
     """InitProducerId on a transactional id aborts its open transaction and fences whoever holds it."""
 
-    def __init__(self, options: Mapping[str, object]) -> None:
-        self._options = options
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
 
     async def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fences every id. Raises KafkaUnavailable."""
@@ -111,7 +113,12 @@ class KafkaFencer:
             raise KafkaUnavailable("a transactional id cannot be taken over") from error
 
     async def _fence(self, transactional_id: str) -> None:
-        producer = AIOKafkaProducer(**self._options, transactional_id=transactional_id, transaction_timeout_ms=10_000)
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._settings.kafka,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+            **self._settings.kafka_client_options(),
+        )
         try:
             await producer.start()
         finally:

@@ -51,6 +51,11 @@ class Settings(BaseSettings):
     renew_ms: PositiveInt = 3_000
     drain_seconds: Seconds = 20.0
 
+    retry_base_ms: PositiveInt = 2_000
+    retry_ceiling_ms: PositiveInt = 30_000
+    retries_max: Annotated[int, Field(ge=0, le=5)] = 5
+    retry_blocked: bool = False
+
     transaction_timeout_ms: PositiveInt = 10_000
     batch_records_max: Annotated[int, Field(ge=1, le=500)] = 500
     batch_bytes_max: PositiveInt = 16 * 1024 * 1024

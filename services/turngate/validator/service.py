@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from turngate.runtime.metrics import Metrics
-
-from turngate.domain.adapters.registry import Adapter, adapter_for_api
+from turngate.domain.adapters.registry import Adapter, AdapterError, adapter_for_api
 from turngate.domain.sequence import (
     CommittedHistory,
     build_input_turn,
@@ -16,14 +14,15 @@ from turngate.domain.sequence import (
     check_sequence,
 )
 from turngate.runtime.clock import Clock
+from turngate.runtime.endpoints import Endpoint
 from turngate.runtime.errors import Poison
 from turngate.runtime.handlers import PartitionStart
+from turngate.runtime.metrics import Metrics
 from turngate.runtime.outbound import by_conversation, decoded, event_id, output, source_of
 from turngate.runtime.records import InputRecord, Output, StepResult
 from turngate.runtime.redis.owed import pack, unpack
 from turngate.runtime.redis.registry import Toolsets
 from turngate.runtime.redis.scripts import Scripts
-from turngate.runtime.settings import Endpoint
 from turngate.schemas.base import Record
 from turngate.schemas.codec import encode, encode_model
 from turngate.schemas.control import VALIDATOR_COMMANDS, Control
@@ -156,7 +155,7 @@ class ValidatorHandler:
             toolset = await self._deps.toolsets.get(request.options.toolset_digest)
             if toolset is None or toolset.tenant != request.tenant:
                 return _Answer("WAITING", "unknown_toolset", delay_ms=HELD_AGAIN_MS)
-        return _candidate(history, request, adapter_for_api(endpoint.api), toolset)
+        return _candidate(history, request, adapter_for_api(endpoint.profile), toolset)
 
     async def _commit(
         self, key: bytes, state: ConversationState, request: TurnRequest, ready: _Ready, source: str
@@ -294,16 +293,14 @@ def _candidate(
     after = history
     if request.blocks or request.withdraws is not None:
         turn = build_input_turn(history, request, history.head_revision + 1)
-        after = CommittedHistory(
-            tenant=history.tenant, conversation=history.conversation, turns=(*history.turns, turn)
-        )
+        after = CommittedHistory(tenant=history.tenant, conversation=history.conversation, turns=(*history.turns, turn))
     try:
         sequence = build_sequence(after, options=request.options, adapter=adapter, policy_digest=POLICY_DIGEST)
         findings = (*check_sequence(sequence), *adapter.admission(sequence, toolset))
         if not _blocking(findings):
             adapter.render(sequence, toolset)
-    except Refused as error:
-        return _Answer("PAUSED", error.code, delay_ms=None)
+    except (AdapterError, Refused) as error:
+        return _Answer("PAUSED", error.code, delay_ms=HELD_AGAIN_MS)
     if _blocking(findings):
         return _Answer("REJECTED", "", findings)
     return _Ready(turn=turn, history=after, sequence=sequence)

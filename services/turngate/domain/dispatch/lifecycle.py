@@ -1,8 +1,8 @@
 """The operation's transition table, DESIGN §6. A miss is the illegal transition; the Lua scripts are tested against it.
 
-    PREPARED -> DISPATCHING -> SENT -> STREAMING -> COMMITTED
-                    any of the three -> UNKNOWN -> STREAMING | COMMITTED | TERMINATED -> DISPATCHING (next) | FAILED
-    before COMMITTED -> CANCELLED; its attempt still goes on to TERMINATED with evidence, then FAILED
+PREPARED -> DISPATCHING -> SENT -> STREAMING -> COMMITTED
+                any of the three -> UNKNOWN -> STREAMING | COMMITTED | TERMINATED -> DISPATCHING (next) | FAILED
+before COMMITTED -> CANCELLED; its attempt still goes on to TERMINATED with evidence, then FAILED
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Toolsets:
             raise RedisUnavailable("Redis does not answer") from error
         if data is None:
             return None
-        toolset = decode(Toolset, data)
+        toolset = decode(Toolset, data if isinstance(data, bytes) else data.encode())
         self._cache[digest] = toolset
         if len(self._cache) > CACHE_MAX:
             self._cache.popitem(last=False)
@@ -59,7 +59,7 @@ class Toolsets:
 
 
 async def register_instance(redis: Redis, prefix: str, instance: str, now_ms: int) -> int:
-    """Registers a started process under its stable instance id; returns its boot number (start time in ms, only rising).
+    """Registers a started process under its stable instance id; returns its boot number (start in ms, rising).
 
     A higher boot number is evidence that every earlier process of this id is gone. Raises RedisUnavailable.
     """
@@ -75,4 +75,8 @@ async def boot_numbers(redis: Redis, prefix: str) -> dict[str, int]:
         rows = await redis.hgetall(instances_key(prefix))
     except (RedisError, OSError) as error:
         raise RedisUnavailable("Redis does not answer") from error
-    return {name.decode(): int(value) for name, value in rows.items()}
+    return {_text(name): int(value) for name, value in rows.items()}
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -13,7 +13,7 @@ from importlib import resources
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, RedisError, ReadOnlyError
+from redis.exceptions import NoScriptError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from turngate.runtime.redis.keys import bucket_keys
@@ -72,8 +72,7 @@ class Scripts:
         self._role = role
         self._sources = load_sources()
         self._shas = {
-            name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-            for name, text in self._sources.items()
+            name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in self._sources.items()
         }
 
     @property

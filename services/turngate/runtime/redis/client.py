@@ -1,0 +1,60 @@
+"""Opens the Redis of a role, and checks once what a fleet cannot work without."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from turngate.runtime.app import RoleContext
+from turngate.runtime.redis.registry import Toolsets
+from turngate.runtime.redis.scripts import Scripts
+
+SOCKET_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRedis:
+    """What a role uses of Redis."""
+
+    redis: Redis
+    scripts: Scripts
+    toolsets: Toolsets
+
+
+@asynccontextmanager
+async def open_redis(context: RoleContext) -> AsyncIterator[RoleRedis]:
+    """The role's Redis, closed at the end. Nothing is retried below us: a lost reply is our idempotence's business."""
+    settings = context.settings
+    redis = Redis.from_url(
+        settings.redis,
+        **settings.redis_client_options(),
+        socket_timeout=SOCKET_SECONDS,
+        socket_connect_timeout=SOCKET_SECONDS,
+        health_check_interval=0,
+    )
+    try:
+        yield RoleRedis(
+            redis=redis,
+            scripts=Scripts(redis, settings.topic_prefix, context.name),
+            toolsets=Toolsets(redis, settings.topic_prefix),
+        )
+    finally:
+        await redis.aclose()
+
+
+async def server_replid(redis: Redis) -> str:
+    """The server's replication id, '' while Redis is away: it is only written down, never decided on."""
+    try:
+        return str((await redis.info("replication")).get("master_replid", ""))
+    except (RedisError, OSError):
+        return ""
+
+
+def new_token() -> str:
+    """A bucket's token: any value nobody else draws."""
+    return secrets.token_hex(8)
