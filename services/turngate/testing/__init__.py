@@ -1,1 +1,1 @@
-"""Tools for tests of turngate and of what is built on it: shipped, typed, documented; never imported by a role."""
+"""Test tools that ship with the product: an in-memory log with the worker's rules, and a fleet stepped by hand."""
