@@ -31,8 +31,8 @@ from turngate.schemas.tools import ReplyTo, ToolDeclaration, Toolset, toolset_di
 from turngate.testing.fleet import Fleet
 from turngate.testing.memory_log import MemoryLog
 from turngate.testing.scripted import Answer, ScriptedRelays
-from turngate.validator.service import ValidatorDeps, ValidatorHandler
 from turngate.topology.keys import buckets_of, partition_of
+from turngate.validator.service import ValidatorDeps, ValidatorHandler
 
 TENANT = "acme"
 LEASE_MS = 400
@@ -139,7 +139,7 @@ async def make_world(stack: Stack, redis_prefix: str) -> AsyncIterator[MakeWorld
 
         v = ValidatorDeps(scripts("validator"), toolsets, endpoints, tenants, clock, metrics)
         d = DispatcherDeps(
-            scripts("dispatcher"), toolsets, endpoints, tenants, relays, clock, metrics, "d-0", 1, LEASE_MS, lambda: "r"
+            scripts("dispatcher"), toolsets, endpoints, tenants, relays, clock, metrics, "d-0", 1, LEASE_MS, "r"
         )
         r = ReassemblerDeps(scripts("reassembler"), toolsets, metrics, RetryPolicy(base_ms=1, ceiling_ms=1))
         led = LedgerDeps(

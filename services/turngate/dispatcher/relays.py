@@ -139,7 +139,9 @@ class Relays:
         for relay in relays:
             running = _Running(relay, relay.lease_until_boot_ms)
             self._open[(relay.operation_id, relay.generation, relay.relay)] = running
-            running.task = asyncio.create_task(self._run(running), name=f"relay {relay.operation_id}/{relay.generation}")
+            running.task = asyncio.create_task(
+                self._run(running), name=f"relay {relay.operation_id}/{relay.generation}"
+            )
         self._metrics.open_streams.set(len(self._open))
 
     def __len__(self) -> int:

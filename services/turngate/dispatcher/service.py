@@ -7,7 +7,7 @@ transaction is acknowledged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from turngate.dispatcher.relays import Relay, Relays
@@ -55,7 +55,7 @@ class DispatcherDeps:
     owner: str
     boot: int
     lease_ms: int
-    replid: Callable[[], str]
+    replid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class DispatcherHandler:
             endpoint=item.endpoint.name,
             owner=self._deps.owner,
             boot=self._deps.boot,
-            replid=self._deps.replid(),
+            replid=self._deps.replid,
             at_ms=answer.accepted_at_ms,
         )
         outputs = [

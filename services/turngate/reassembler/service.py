@@ -31,6 +31,8 @@ from turngate.schemas.tools import Toolset
 
 TOPIC = "stream-events"
 COMPILED_MAX = 256
+BEGUN_MAX = 10_000
+BEGIN_TYPE = b"io.turngate.StreamBegin.v1"
 
 
 class ToolsetMissing(Retryable):
@@ -62,6 +64,7 @@ class ReassemblerHandler:
         self._streams = OpenStreams(0)
         self._views: dict[str, AttemptView] = {}
         self._given: dict[int, list[Output]] = {}
+        self._begun: set[tuple[str, int]] = set()
         self._quarantine = FrameQuarantine(deps.metrics)
         self._compiled: OrderedDict[str, tuple[CompiledToolset, Toolset]] = OrderedDict()
         self._conclusions = self._conclude_with(self._store)
@@ -75,6 +78,7 @@ class ReassemblerHandler:
         self._conclusions = self._conclude_with(self._store)
         self._streams = OpenStreams(int(position.metadata or position.offset))
         self._given = {}
+        self._begun = set()
 
     async def stop(self) -> None:
         self._deps.metrics.open_streams.set(0)
@@ -84,6 +88,8 @@ class ReassemblerHandler:
             return StepResult()
         if self._streams.expect([record.offset for record in records]):
             self._given = {}
+            if len(self._begun) > BEGUN_MAX:
+                self._begun = set()
         refs = [self._ref(record) for record in records]
         await self._look_up(records, refs)
         outputs: list[Output] = []
@@ -142,7 +148,9 @@ class ReassemblerHandler:
         if stream is None:
             view = await self._view(record, ref)
             refusal = self._refusal(record, ref, view)
-            if refusal == "consumed" or (refusal is not None and muted):
+            if refusal == "consumed":
+                return self._consumed(record, ref, view, muted)
+            if refusal is not None and muted:
                 return []
             if refusal == "decided":
                 return await self._again(record, ref, view)
@@ -182,6 +190,22 @@ class ReassemblerHandler:
             return "unknown_relay"
         return None
 
+    def _consumed(self, record: InputRecord, ref: AttemptRef, view: AttemptView, muted: bool) -> list[Output]:
+        """A frame read before its attempt's outcome. The transaction that followed may have been aborted: the outcome's
+        records are stored, but request_begin belongs to the first `begin` and is written again with it."""
+        if (record.header("ce_type") or b"") != BEGIN_TYPE:
+            return []
+        known = (ref.operation_id, ref.generation) in self._begun
+        self._begun.add((ref.operation_id, ref.generation))
+        if known or muted or not self._begins(record, ref, view):
+            return []
+        return [AttemptEvents(decode_model(OperationSpec, view.spec), ref.generation).begin(record.timestamp_ms)]
+
+    @staticmethod
+    def _begins(record: InputRecord, ref: AttemptRef, view: AttemptView) -> bool:
+        """Whether request_begin is due with this `begin`: not where an earlier frame's outcome says it is written."""
+        return view.began != ref.generation or record.offset < view.began_at
+
     async def _again(self, record: InputRecord, ref: AttemptRef, view: AttemptView) -> list[Output]:
         """A frame of a decided attempt: the very one that decided it is answered from store, others are late."""
         if view.outcome_source == source_of(record) or view.state == "CANCELLED":
@@ -211,7 +235,7 @@ class ReassemblerHandler:
         fresh = await self._open(record, ref, view, manifest)
         if stream is not None:
             fresh.first_offset = stream.first_offset
-        elif view.began != ref.generation:
+        elif self._begins(record, ref, view):
             outputs.append(fresh.events.begin(record.timestamp_ms))
         fresh.keep(record)
         self._streams.put(fresh)

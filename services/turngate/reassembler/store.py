@@ -16,7 +16,7 @@ class AttemptView:
     """What Redis says of an operation when one of its frames is read.
 
     decided: highest generation with an outcome, and where the frame that caused it was read (`topic/partition@offset`).
-    began: generation whose request_begin is known to be written, 0 where none.
+    began: generation whose request_begin is known to be written, 0 where none; began_at: offset of the frame that told.
     """
 
     state: str
@@ -30,6 +30,7 @@ class AttemptView:
     decided: int
     evidence: str
     began: int
+    began_at: int
     outcome_source: str
 
     def decided_at(self) -> int:
@@ -38,7 +39,7 @@ class AttemptView:
         return int(offset) if offset else -1
 
 
-UNKNOWN_OPERATION = AttemptView("", 0, 0, b"", b"", False, "", "", 0, "", 0, "")
+UNKNOWN_OPERATION = AttemptView("", 0, 0, b"", b"", False, "", "", 0, "", 0, -1, "")
 
 
 class ReassemblerStore:
@@ -77,6 +78,7 @@ def _view(row: Sequence[bytes]) -> AttemptView:
     if not row[0]:
         return UNKNOWN_OPERATION
     state = row[0].decode()
+    began, _, began_at = row[13].partition(b"@")
     return AttemptView(
         state=state,
         generation=int(row[1] or 0),
@@ -88,6 +90,7 @@ def _view(row: Sequence[bytes]) -> AttemptView:
         notes=row[10].decode(),
         decided=int(row[11] or 0),
         evidence=row[12].decode(),
-        began=int(row[13] or 0),
+        began=int(began or 0),
+        began_at=int(began_at or -1),
         outcome_source=row[14].decode(),
     )

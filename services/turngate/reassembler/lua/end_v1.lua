@@ -30,7 +30,7 @@ if tonumber(arg(3)) < tonumber(v[5]) then return {'late', 'late_relay'} end
 if st == 'COMMITTED' or st == 'TERMINATED' or st == 'FAILED' or st == 'PREPARED' then return {'late', string.lower(st)} end
 if arg(10) == '1' and tonumber(redis.call('ZSCORE', LEASES, o) or '0') > now then return {'late', 'lease_renewed'} end
 redis.call('ZREM', LEASES, o)
-if arg(11) == '1' then redis.call('HSET', OPS, o .. '|began', g) end
+if arg(11) == '1' then redis.call('HSET', OPS, o .. '|began', g .. '@' .. string.match(arg(9), '(%d+)$')) end
 local evidence = arg(5)
 if evidence == '' and v[8] then evidence = v[8] end
 if arg(4) == 'UNKNOWN' and evidence == '' then

@@ -2,7 +2,7 @@
 -- ARGV: operation ids
 -- Returns: {'ok', then per operation: state, generation, relay, spec, manifest, base, cancel generation of the operation,
 --   cancel generation of the head, history digest of the head, handle, notes, highest generation decided, evidence,
---   generation whose request_begin is known written, source of the outcome of the decided generation}; an unknown operation gives '' everywhere.
+--   `generation@offset` (whose request_begin is written, and the frame that said so), source of the outcome of the decided generation}; an unknown operation gives '' everywhere.
 local answer = {'ok'}
 for index = 1, args_count() do
   local o = arg(index)

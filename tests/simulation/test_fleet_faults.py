@@ -1,0 +1,146 @@
+"""The line under faults: processes die before, inside and after their steps, transactions are aborted, Redis is lost."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+from redis.asyncio import Redis
+
+from turngate.dispatcher.relays import Ended, Relay
+from turngate.schemas.codec import decode
+from turngate.schemas.session import SessionEvent
+from turngate.schemas.turn import Turn
+from turngate.testing.scripted import Answer, orders, result_of
+
+
+def chunk(delta: dict[str, object], finish: str | None = None) -> str:
+    return json.dumps(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m-1",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        }
+    )
+
+
+def call(index: int, ident: str, arguments: str) -> str:
+    function = {"name": "weather", "arguments": arguments}
+    return chunk({"tool_calls": [{"index": index, "id": ident, "type": "function", "function": function}]})
+
+
+TOOLS = (
+    chunk({"role": "assistant", "content": ""}),
+    chunk({"content": "Let me look."}),
+    call(0, "call_a", '{"city":"Oslo"}'),
+    call(1, "call_b", '{"city":"Rome"}'),
+    chunk({}, "tool_calls"),
+    "[DONE]",
+)
+FINAL = (chunk({"role": "assistant", "content": "Cold and "}), chunk({"content": "warm."}), chunk({}, "stop"), "[DONE]")
+
+
+def plain(relay: Relay) -> Answer:
+    return Answer(FINAL if b'"role":"tool"' in relay.body else TOOLS)
+
+
+def cut_once(relay: Relay) -> Answer:
+    """The first generation of every operation is cut in the middle of the arguments; its connection is known closed."""
+    if relay.generation == 1:
+        return Answer(TOOLS[:4], Ended("reset"), "connectionClosed")
+    return plain(relay)
+
+
+async def settle(world, rounds: int = 60, fault=None) -> None:
+    answered: set[str] = set()
+    quiet = 0
+    for _ in range(rounds):
+        try:
+            await world.fleet.idle("recovery")
+        except AssertionError:
+            raise
+        steps = await world.fleet.run(fault=fault)
+        fresh = [o for o in orders(world.log.all("tool-calls")) if o.call_key not in answered]
+        for order in reversed(fresh):
+            answered.add(order.call_key)
+            world.log.append(result_of(order, f"result of {order.call_id}"))
+        world.clock.advance(4000)
+        quiet = 0 if steps or fresh else quiet + 1
+        if quiet >= 3 and committed(world) and all(len(turns) == 4 for turns in committed(world).values()):
+            return
+
+
+def committed(world) -> dict[str, list[Turn]]:
+    by_conversation: dict[str, list[Turn]] = {}
+    for record in world.log.all("turns"):
+        turn = decode(Turn, record.value)
+        by_conversation.setdefault(turn.conversation, []).append(turn)
+    return by_conversation
+
+
+def check(world, conversations: int) -> None:
+    """One record per revision, gapless, whole; every attempt that began ended; every call has one output."""
+    assert world.fleet.dead_letters == []
+    histories = committed(world)
+    assert len(histories) == conversations
+    for turns in histories.values():
+        assert [(turn.revision, turn.kind) for turn in turns] == [
+            (1, "input"), (2, "assistant"), (3, "tool"), (4, "assistant"),
+        ]  # fmt: skip
+        assert [block.call_id for block in turns[2].blocks] == ["call_a", "call_b"]
+        assert turns[3].blocks[0].content.text == "Cold and warm."
+    events = [decode(SessionEvent, record.value) for record in world.log.all("session-events")]
+    begun = [(e.operation_id, e.generation) for e in events if e.type == "request_begin"]
+    ended = [(e.operation_id, e.generation) for e in events if e.type == "request_end"]
+    assert sorted(begun) == sorted(set(begun))
+    assert sorted(begun) == sorted(ended)
+    outputs = [event.call_key for event in events if event.type == "tool_call_output"]
+    assert len(outputs) == len(set(outputs)) == 2 * conversations
+    keys = [(relay.operation_id, relay.generation) for relay in world.relays.sent]
+    assert len(keys) == len(set(keys)), "a generation's bytes went out twice"
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_faults_at_every_step_change_nothing(make_world, seed: int) -> None:
+    random = Random(seed)
+    left = {"n": 40}
+
+    def fault(seat, records):
+        if left["n"] <= 0 or random.random() > 0.4:
+            return None
+        left["n"] -= 1
+        # The receive log is written by a process that outlives its partition: a death after the commit would take the
+        # relays with it, which is what leases are for and tested on its own.
+        return random.choice(["before", "abort", "after"])
+
+    world = make_world(plain if seed % 2 else cut_once, seed=seed, partitions=2)
+    for number in range(4):
+        world.ask(f"c{number}", f"r{number}", "How is the weather?")
+    await settle(world, fault=fault)
+    check(world, 4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_lost_redis_is_rebuilt_from_the_log(make_world, seed: int) -> None:
+    """Every key is gone in the middle of the run: what was committed stays, what was not is done again."""
+    random = Random(seed)
+    world = make_world(plain, seed=seed)
+    world.ask("c0", "r0", "How is the weather?")
+    await world.fleet.idle("recovery")
+    for _ in range(random.randint(1, 8)):
+        await world.fleet.run(rounds=500)
+        break
+    await flush(world.redis, world.prefix)
+    for role in ("recovery", "validator", "dispatcher", "reassembler", "ledger"):
+        await world.fleet.crash(role)
+    await settle(world)
+    check(world, 1)
+
+
+async def flush(redis: Redis, prefix: str) -> None:
+    keys = [key async for key in redis.scan_iter(match=f"{prefix}:*", count=1000)]
+    if keys:
+        await redis.delete(*keys)
