@@ -24,9 +24,7 @@ SCRIPTS = {Path(".ci/run")}
 
 def test_namespace_folders_have_no_init(tree: Tree) -> None:
     """An `__init__.py` in any `turngate/` would hide the other two portions."""
-    assert [
-        path for path in tree.files if path.parent.name == "turngate" and path.name == "__init__.py"
-    ] == []
+    assert [path for path in tree.files if path.parent.name == "turngate" and path.name == "__init__.py"] == []
 
 
 def test_every_package_is_typed(tree: Tree) -> None:

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 SHARED = Path("services/turngate/runtime/redis/lua")
 HEADER = ("Purpose:", "ARGV:", "Returns:")
+ALONE = Path("services/turngate/executor/lua")
+"""The executor SDK's scripts work on one key of the executor's own Redis, without buckets and their prologue."""
+ALONE_HEADER = ("KEYS[1]", "ARGV[1]", "Returns")
 
 
 def header(text: str) -> str:
     """The comment lines before the first line of code."""
-    match = re.match(r"(?:--.*\n)*", text)
+    match = re.match(r"(?:--.*\n)*", text.removeprefix("#!lua\n"))
     return match[0] if match else ""
 
 
@@ -31,20 +34,29 @@ def code(text: str) -> str:
     return re.sub(r"--.*", "", text)
 
 
+def bucket_scripts(tree: Tree) -> dict[str, str]:
+    return {name: text for name, text in scripts(tree).items() if Path(name).parent != ALONE}
+
+
 def test_each_script_opens_with_its_contract(tree: Tree) -> None:
     lacking = {
-        name: [word for word in HEADER if f"-- {word}" not in header(text)]
+        name: [word for word in (HEADER if name in bucket_scripts(tree) else ALONE_HEADER) if word not in header(text)]
         for name, text in scripts(tree).items()
     }
     assert {name: words for name, words in lacking.items() if words} == {}
-    assert all(text.startswith("-- Purpose:") for text in scripts(tree).values())
+    assert [name for name, text in bucket_scripts(tree).items() if not text.startswith("-- Purpose:")] == []
+
+
+def test_scripts_that_stand_alone_name_their_engine(tree: Tree) -> None:
+    alone = {name: text for name, text in scripts(tree).items() if Path(name).parent == ALONE}
+    assert [name for name, text in alone.items() if not text.startswith("#!lua\n")] == []
 
 
 def test_script_names_carry_a_version(tree: Tree) -> None:
     own = [Path(name) for name in scripts(tree) if Path(name).parent != SHARED]
     assert [str(path) for path in own if re.fullmatch(r"[a-z_]+_v\d+", path.stem) is None] == []
     loaded = {f"services/turngate/{name.replace('/', '/lua/')}.lua" for name in load_sources()}
-    assert loaded == {str(path) for path in own}
+    assert loaded == {str(path) for path in own if path.parent != ALONE}
 
 
 def test_loaded_scripts_start_with_the_engine_line() -> None:
@@ -52,18 +64,17 @@ def test_loaded_scripts_start_with_the_engine_line() -> None:
     assert all(text.count("#!lua") == 1 for text in load_sources().values())
 
 
-@pytest.mark.parametrize(
-    "banned", ["cjson", "cmsgpack", "os.time", "math.random", "redis.pcall", "loadstring"]
-)
+@pytest.mark.parametrize("banned", ["cjson", "cmsgpack", "os.time", "math.random", "redis.pcall", "loadstring"])
 def test_scripts_neither_encode_records_nor_ask_another_clock(tree: Tree, banned: str) -> None:
     assert [name for name, text in scripts(tree).items() if banned in code(text)] == []
 
 
 def test_scripts_build_no_key_names(tree: Tree) -> None:
-    """The first argument of every call on data is one of the bucket's keys, by name."""
-    commands = r"redis\.call\(\s*'(?:[HZ][A-Z]+|DEL|EXISTS|GET|SET)'\s*,\s*([^,)\s]+)"
-    keys = {"META", "HEADS", "TURNS", "OPS", "REQS", "CALLS", "LEASES", "TIMERS"}
+    """The first argument of every call on data is a key as it was passed: one of the bucket's, by name."""
+    commands = r"redis\.call\(\s*'(?:[HZ][A-Z]+|P?EXPIRE|DEL|EXISTS|GET|SET)'\s*,\s*([^,)\s]+)"
+    bucket = {"META", "HEADS", "TURNS", "OPS", "REQS", "CALLS", "LEASES", "TIMERS"}
     foreign = {
-        name: sorted(set(re.findall(commands, code(text))) - keys) for name, text in scripts(tree).items()
+        name: set(re.findall(commands, code(text))) - (bucket if name in bucket_scripts(tree) else {"KEYS[1]"})
+        for name, text in scripts(tree).items()
     }
-    assert {name: found for name, found in foreign.items() if found} == {}
+    assert {name: sorted(found) for name, found in foreign.items() if found} == {}

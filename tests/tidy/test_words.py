@@ -32,9 +32,7 @@ def hits(tree: Tree, patterns: tuple[str, ...]) -> list[str]:
     for path in tree.files:
         text = (tree.root / path).read_bytes().decode("utf-8", "replace")
         found += [
-            f"{path}:{number}"
-            for number, line in enumerate(text.splitlines(), 1)
-            if pattern.search(line) is not None
+            f"{path}:{number}" for number, line in enumerate(text.splitlines(), 1) if pattern.search(line) is not None
         ]
     return found
 
