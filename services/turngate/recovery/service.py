@@ -64,6 +64,8 @@ class RecoveryHandler:
         self._desk = RepairDesk(self._store, self._deps.scripts, self._deps.endpoints, self._deps.clock)
         self._reconciler = self._deps.reconciler(self._partition, self._store)
         self._replid = ""
+        # Before anything is read: whoever waits for this partition's buckets need not wait for the first record.
+        await self._open_buckets()
 
     async def stop(self) -> None:
         return None
