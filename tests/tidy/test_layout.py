@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PORTIONS = ("services", "schemas", "topology")
 BLOB_BYTES_MAX = 200_000
 SUFFIXES = {
-    ".css", ".html", ".js", ".json", ".jsonl", ".lock", ".lua", ".md", ".mmd", ".py", ".sse", ".svg", ".toml",
+    ".body", ".css", ".html", ".js", ".json", ".jsonl", ".lock", ".lua", ".md", ".mmd", ".py", ".sse", ".svg", ".toml",
     ".tpl", ".txt", ".typed", ".yaml", ".yml",
 }  # fmt: skip
 NAMES = {
