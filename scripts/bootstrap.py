@@ -43,9 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if sys.version_info < PYTHON_OLDEST:
         found = ".".join(str(part) for part in sys.version_info[:3])
-        print(
-            f"turngate needs Python 3.11 or newer, this is {found}: make PYTHON=python3.12", file=sys.stderr
-        )
+        print(f"turngate needs Python 3.11 or newer, this is {found}: make PYTHON=python3.12", file=sys.stderr)
         return 1
     try:
         run_command(chosen.command, upgrade=chosen.upgrade)

@@ -98,7 +98,9 @@ class World:
 
 
 def toolset() -> Toolset:
-    schema = '{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}'
+    schema = (
+        '{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}'
+    )
     tools = (
         ToolDeclaration(name="weather", description="Weather", input_schema=schema, side_effects="read"),
         ToolDeclaration(name="book", description="Book", input_schema=schema, side_effects="at_most_once"),
@@ -135,7 +137,6 @@ async def make_world(stack: Stack, redis_prefix: str) -> AsyncIterator[MakeWorld
 
         def scripts(role: str) -> Scripts:
             return Scripts(client, prefix, role)
-
 
         v = ValidatorDeps(scripts("validator"), toolsets, endpoints, tenants, clock, metrics)
         d = DispatcherDeps(
@@ -178,7 +179,9 @@ async def make_world(stack: Stack, redis_prefix: str) -> AsyncIterator[MakeWorld
         made.append(world)
         tools = world.toolset
         log.append(
-            output("toolsets", tools, tenant=TENANT, conversation="toolset", event_id="toolset", role="test", partition=0)
+            output(
+                "toolsets", tools, tenant=TENANT, conversation="toolset", event_id="toolset", role="test", partition=0
+            )
         )
         return world
 

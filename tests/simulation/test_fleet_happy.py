@@ -67,7 +67,12 @@ async def test_a_turn_with_two_calls_ends_in_a_final_answer(make_world) -> None:
     await settle(world)
     assert world.fleet.dead_letters == []
     turns = [decode(Turn, record.value) for record in world.log.all("turns")]
-    assert [(turn.revision, turn.kind) for turn in turns] == [(1, "input"), (2, "assistant"), (3, "tool"), (4, "assistant")]
+    assert [(turn.revision, turn.kind) for turn in turns] == [
+        (1, "input"),
+        (2, "assistant"),
+        (3, "tool"),
+        (4, "assistant"),
+    ]
     assert [block.call_id for block in turns[2].blocks] == ["call_a", "call_b"]
     assert turns[3].blocks[0].content.text == "Cold and warm."
     events = [decode(SessionEvent, record.value) for record in world.log.all("session-events")]

@@ -10,9 +10,7 @@ from pydantic.alias_generators import to_camel
 MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer of our own records (RFC 8785 numbers are doubles)."""
 
-Name = Annotated[
-    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:@+-]*$")
-]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:@+-]*$")]
 """An identifier of ours that appears inside keys: tenant, conversation, endpoint. No slash, no pipe."""
 
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=256)]

@@ -9,9 +9,7 @@ from pydantic import Field
 from turngate.schemas.base import Count, Generation, Identifier, Millis, Name, Record
 
 LEDGER_COMMANDS = frozenset({"cancel", "interrupt", "approve", "deny", "timer"})
-VALIDATOR_COMMANDS = frozenset(
-    {"pause", "resume", "fork", "withdraw", "close", "compact", "set_rollout", "erase"}
-)
+VALIDATOR_COMMANDS = frozenset({"pause", "resume", "fork", "withdraw", "close", "compact", "set_rollout", "erase"})
 RECOVERY_COMMANDS = frozenset({"resolve_unknown"})
 
 Command = Literal[

@@ -67,6 +67,4 @@ def history_digest(previous: str, block_digests: Iterable[str]) -> str:
 def request_digest(method: str, path: str, body: bytes, headers: Mapping[str, str]) -> str:
     """What the manifest names: method, path with query, exact body bytes and the semantic headers."""
     semantic = {name.lower(): value for name, value in headers.items() if name.lower() in SEMANTIC_HEADERS}
-    return record_digest(
-        {"method": method.upper(), "path": path, "bodySha256": sha256_hex(body), "headers": semantic}
-    )
+    return record_digest({"method": method.upper(), "path": path, "bodySha256": sha256_hex(body), "headers": semantic})

@@ -52,6 +52,4 @@ def attempt_headers(operation: str, generation: int, relay: int) -> Headers:
 
 
 def _rfc3339(time_ms: int) -> str:
-    return (
-        datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -52,9 +52,7 @@ def stale_schemas(directory: Path) -> tuple[str, ...]:
 
 
 def _document(name: str, kind: type[Record]) -> dict[str, object]:
-    document: dict[str, object] = kind.model_json_schema(
-        by_alias=True, mode="validation", schema_generator=_Untitled
-    )
+    document: dict[str, object] = kind.model_json_schema(by_alias=True, mode="validation", schema_generator=_Untitled)
     required = document.get("required", [])
     assert isinstance(required, list)
     document["required"] = ["schema", *required]
@@ -81,6 +79,4 @@ def _title(kind: type[Record]) -> str:
 
 
 def _text(document: object) -> bytes:
-    return orjson.dumps(
-        document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    )
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)

@@ -39,9 +39,7 @@ def payload_of(data: bytes | None, limit: int = QUARANTINE_BYTES_MAX) -> Payload
     try:
         return Payload(encoding="utf-8", value=cut.decode("utf-8"), length=len(whole), digest=digest)
     except UnicodeDecodeError:
-        return Payload(
-            encoding="base64", value=base64.b64encode(cut).decode("ascii"), length=len(whole), digest=digest
-        )
+        return Payload(encoding="base64", value=base64.b64encode(cut).decode("ascii"), length=len(whole), digest=digest)
 
 
 class Quarantined(Record):

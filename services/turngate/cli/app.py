@@ -29,11 +29,14 @@ USAGE_CODE_OF_TYPER = 2
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "audit": ("audit",),
     "conformance": ("conformance",),
+    "demo": ("demo",),
+    "dev": ("dev",),
     "render": ("render",),
     "run": ("run",),
     "schemas": ("schemas",),
     "topology": ("topology",),
     "trace": ("trace",),
+    "unknown": ("unknown",),
     "validate": ("validate",),
 }
 """Module in `turngate.cli` -> the words that its `register(app)` mounts. Only the module of the word at hand
@@ -121,9 +124,7 @@ def _mount_hint(app: typer.Typer, word: str, extra: str) -> None:
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
 
     def hint() -> None:
-        raise typer.Exit(
-            _say(f'turngate {word} needs its extra: pip install "turngate[{extra}]"', EXIT_UNAVAILABLE)
-        )
+        raise typer.Exit(_say(f'turngate {word} needs its extra: pip install "turngate[{extra}]"', EXIT_UNAVAILABLE))
 
     app.command(word, help=f"Needs the {extra} extra.", context_settings=settings)(hint)
 

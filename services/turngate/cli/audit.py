@@ -40,15 +40,11 @@ def register(app: typer.Typer) -> None:
 
 
 def audit_command(
-    kafka: Annotated[
-        str | None, typer.Option(envvar="TURNGATE_KAFKA", help="Broker address, host:port.")
-    ] = None,
+    kafka: Annotated[str | None, typer.Option(envvar="TURNGATE_KAFKA", help="Broker address, host:port.")] = None,
     topic_prefix: Annotated[
         str, typer.Option(envvar="TURNGATE_TOPIC_PREFIX", help="First part of every topic's name.")
     ] = "turngate",
-    dump: Annotated[
-        Path | None, typer.Option(help="Read this folder of JSON lines instead of a cluster.")
-    ] = None,
+    dump: Annotated[Path | None, typer.Option(help="Read this folder of JSON lines instead of a cluster.")] = None,
     receive_log: Annotated[
         Path | None, typer.Option(help="What the provider's side received, one JSON line for each request.")
     ] = None,
@@ -100,22 +96,16 @@ def show_report(report: AuditReport, console: Console) -> None:
     console.print(table)
     for result in report.results:
         if result.unknowns:
-            console.print(
-                f"{result.invariant} undecided ({result.unknown_count}): {'; '.join(result.unknowns)}"
-            )
+            console.print(f"{result.invariant} undecided ({result.unknown_count}): {'; '.join(result.unknowns)}")
         if result.breaches:
             _show_breach(result, console)
-    console.print(
-        f"refuted: {', '.join(report.refuted)}" if report.refuted else "nothing is refuted", highlight=False
-    )
+    console.print(f"refuted: {', '.join(report.refuted)}" if report.refuted else "nothing is refuted", highlight=False)
 
 
 def _show_breach(result: InvariantResult, console: Console) -> None:
     breach = result.breaches[0]
     console.print()
-    console.print(
-        Text(f"{result.invariant} refuted: {breach.why} (1 of {result.breach_count})", style="bold red")
-    )
+    console.print(Text(f"{result.invariant} refuted: {breach.why} (1 of {result.breach_count})", style="bold red"))
     show_timeline(breach.timeline, console)
 
 

@@ -106,9 +106,7 @@ async def _bounds(
             full = TOPICS[name].full_name(prefix)
             if full not in existing:
                 continue
-            places = [
-                TopicPartition(full, number) for number in sorted(consumer.partitions_for_topic(full) or ())
-            ]
+            places = [TopicPartition(full, number) for number in sorted(consumer.partitions_for_topic(full) or ())]
             for place, offset in (await consumer.end_offsets(places)).items():
                 ends[(name, place.partition)] = int(offset)
             for place, offset in (await consumer.beginning_offsets(places)).items():
@@ -161,9 +159,7 @@ async def _read(
                 moved = time.monotonic()
             elif time.monotonic() - moved > STALL_SECONDS:
                 stuck = sorted({names[place][0] for place in open_places})
-                raise InputUnreadable(
-                    f"no progress on {', '.join(stuck)} for {STALL_SECONDS:.0f} s: is the broker up?"
-                )
+                raise InputUnreadable(f"no progress on {', '.join(stuck)} for {STALL_SECONDS:.0f} s: is the broker up?")
     finally:
         await consumer.stop()
     return entries
@@ -174,9 +170,7 @@ def read_dump(folder: Path) -> Collected:
     found = Collected()
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
     if not files:
-        raise InputUnreadable(
-            f"{folder} holds no .jsonl files: write some with `turngate audit --write-dump`"
-        )
+        raise InputUnreadable(f"{folder} holds no .jsonl files: write some with `turngate audit --write-dump`")
     for file in files:
         live = file.stem.endswith(".uncommitted")
         (found.uncommitted if live else found.committed).extend(_lines(file, parse_entry))
@@ -197,9 +191,7 @@ def write_dump(folder: Path, found: Collected) -> None:
             ordered = sorted(group, key=lambda entry: (entry.partition, entry.offset))
             data = b"".join(print_entry(entry) + b"\n" for entry in ordered)
             (folder / f"{topic}{suffix}.jsonl").write_bytes(data)
-    starts = [
-        {"topic": topic, "partition": number, "offset": at} for (topic, number), at in found.starts.items()
-    ]
+    starts = [{"topic": topic, "partition": number, "offset": at} for (topic, number), at in found.starts.items()]
     (folder / META).write_bytes(orjson.dumps({"starts": starts}) + b"\n")
 
 

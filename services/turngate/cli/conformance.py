@@ -44,20 +44,12 @@ class _SseInput:
 
 
 def conformance(
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE...", help="Fixtures; - is standard input.")
-    ] = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILE...", help="Fixtures; - is standard input.")] = None,
     report: Annotated[str, typer.Option("--report", help="json (one line a file), text or junit.")] = "text",
-    sse: Annotated[
-        bool, typer.Option("--sse", help="The files are SSE bodies as received; needs --profile.")
-    ] = False,
+    sse: Annotated[bool, typer.Option("--sse", help="The files are SSE bodies as received; needs --profile.")] = False,
     profile: Annotated[str | None, typer.Option("--profile", help="Profile of the SSE bodies.")] = None,
-    tools: Annotated[
-        Path | None, typer.Option("--tools", help="With --sse: JSON file {tool name: schema}.")
-    ] = None,
-    forced: Annotated[
-        bool, typer.Option("--forced", help="With --sse: the request forced one tool.")
-    ] = False,
+    tools: Annotated[Path | None, typer.Option("--tools", help="With --sse: JSON file {tool name: schema}.")] = None,
+    forced: Annotated[bool, typer.Option("--forced", help="With --sse: the request forced one tool.")] = False,
 ) -> None:
     """Judge recorded provider streams as the fleet would.
 
@@ -140,12 +132,8 @@ def _text(name: str, report: Report) -> str:
     lines = [f"{report['status']}  {name}  verdict={turn['verdict']} stop={turn['stop']} calls={len(calls)}"]
     lines += [f"  call {call['slot']}  {call['name']}  id={call['id']}" for call in calls]
     for finding in _findings(report):
-        where = " ".join(
-            f"{key}={finding[key]}" for key in ("slot", "eventIndex") if finding.get(key) is not None
-        )
-        lines.append(
-            f"  {finding['severity']}  {finding['code']}  {finding['message']}{'  ' + where if where else ''}"
-        )
+        where = " ".join(f"{key}={finding[key]}" for key in ("slot", "eventIndex") if finding.get(key) is not None)
+        lines.append(f"  {finding['severity']}  {finding['code']}  {finding['message']}{'  ' + where if where else ''}")
     return "\n".join(lines)
 
 

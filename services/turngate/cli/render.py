@@ -30,9 +30,7 @@ def render(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A MessageSequence; - is standard input.")],
     adapter_name: Annotated[str, typer.Option("--adapter", help="NAME or NAME@VERSION.")],
     manifest: Annotated[bool, typer.Option("--manifest", help="Print the manifest as JSON instead.")] = False,
-    toolset: Annotated[
-        Path | None, typer.Option("--toolset", help="The Toolset record the sequence names.")
-    ] = None,
+    toolset: Annotated[Path | None, typer.Option("--toolset", help="The Toolset record the sequence names.")] = None,
     operation_id: Annotated[str, typer.Option("--operation-id", help="For the manifest.")] = "op-render",
     provider: Annotated[str, typer.Option("--provider", help="For the manifest: endpoint name.")] = "none",
     created_at_ms: Annotated[int, typer.Option("--created-at-ms", min=0, help="For the manifest.")] = 0,
@@ -47,9 +45,7 @@ def render(
     except UnknownAdapter as error:
         raise _exit(EXIT_USAGE, str(error)) from None
     try:
-        sequence = decode(
-            MessageSequence, sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        )
+        sequence = decode(MessageSequence, sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
         tools = decode(Toolset, toolset.read_bytes()) if toolset is not None else None
     except OSError as error:
         raise _exit(EXIT_UNREADABLE, f"unreadable: {error.strerror or 'input error'}") from None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
+from pydantic import ValidationError
 
+from turngate.runtime.settings import Settings, load_settings
 from turngate.schemas.errors import TurngateError
+from turngate.topology.client import ClientOptions
 from turngate.topology.desired import OPEN_MS_MAX, TopologyFinding
 from turngate.topology.graph import topology_graph, with_graph
 from turngate.topology.keys import check_partitions
@@ -27,15 +31,12 @@ T = TypeVar("T")
 EXIT_FINDINGS = 1
 EXIT_FAILED = 3
 EXIT_USAGE = 64
-PARTITIONS = 16
+PARTITIONS = 8
+ENVIRONMENT = "production"
 
 Kafka = Annotated[str, typer.Option(envvar="TURNGATE_KAFKA", help="Broker address, host:port.")]
-Prefix = Annotated[
-    str, typer.Option(envvar="TURNGATE_TOPIC_PREFIX", help="First part of every topic's name.")
-]
-Partitions = Annotated[
-    int, typer.Option(envvar="TURNGATE_PARTITIONS", help="Per topic; a power of two, at most 1024.")
-]
+Prefix = Annotated[str, typer.Option(envvar="TURNGATE_TOPIC_PREFIX", help="First part of every topic's name.")]
+Partitions = Annotated[int, typer.Option(envvar="TURNGATE_PARTITIONS", help="Per topic; a power of two, at most 1024.")]
 Environment = Annotated[
     str, typer.Option(envvar="TURNGATE_ENVIRONMENT", help="`dev` allows one broker; others need three.")
 ]
@@ -58,7 +59,7 @@ def _group() -> typer.Typer:
 def plan(kafka: Kafka, prefix: Prefix = "turngate", partitions: Partitions = PARTITIONS) -> None:
     """Say what `apply` would do, changing nothing."""
     _usage(partitions)
-    report = _run(plan_topology(kafka, prefix=prefix, partitions=partitions))
+    report = _run(plan_topology(kafka, prefix=prefix, partitions=partitions, options=_options(kafka)))
     _show(report, created="would create", committed="would commit")
     if not report.created and not report.committed:
         print("nothing to do")
@@ -68,7 +69,7 @@ def apply(
     kafka: Kafka,
     prefix: Prefix = "turngate",
     partitions: Partitions = PARTITIONS,
-    environment: Environment = "dev",
+    environment: Environment = ENVIRONMENT,
     adopt_earliest: Annotated[
         bool,
         typer.Option(help="Commit missing offsets of written topics too: they are read from the beginning."),
@@ -85,6 +86,7 @@ def apply(
             partitions=partitions,
             environment=environment,
             adopt_earliest=adopt_earliest,
+            options=_options(kafka),
         )
     )
     _show(report, created="created", committed="committed")
@@ -97,7 +99,7 @@ def check(
     kafka: Kafka,
     prefix: Prefix = "turngate",
     partitions: Partitions = PARTITIONS,
-    environment: Environment = "dev",
+    environment: Environment = ENVIRONMENT,
     open_days: Annotated[
         int, typer.Option(min=1, help="Longest time work may stay open: approval age plus hold, in days.")
     ] = OPEN_MS_MAX // DAY_MS,
@@ -111,6 +113,7 @@ def check(
             partitions=partitions,
             environment=environment,
             open_ms_max=open_days * DAY_MS,
+            options=_options(kafka),
         )
     )
     for finding in found:
@@ -144,6 +147,20 @@ def _usage(partitions: int) -> None:
     except ValueError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(EXIT_USAGE) from None
+
+
+def _options(kafka: str) -> ClientOptions:
+    """The Kafka client's security options, from the same TURNGATE_KAFKA_* variables that the roles read."""
+    try:
+        # Redis plays no part here, so its address need not be set.
+        settings = Settings(kafka=kafka, redis=os.environ.get("TURNGATE_REDIS") or "redis://unused")
+        return settings.kafka_client_options()
+    except ValidationError:
+        load_settings()  # says the same, variable by variable
+        raise
+    except TurngateError as error:
+        typer.echo(f"{error.code}: {error}", err=True)
+        raise typer.Exit(EXIT_FAILED) from None
 
 
 def _run(work: Coroutine[object, object, T]) -> T:

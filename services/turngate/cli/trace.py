@@ -26,9 +26,7 @@ def register(app: typer.Typer) -> None:
 def trace_command(
     conversation: Annotated[str, typer.Argument(help="TENANT/CONVERSATION, or CONVERSATION with --tenant.")],
     tenant: Annotated[str | None, typer.Option(envvar="TURNGATE_TENANT", help="The tenant.")] = None,
-    kafka: Annotated[
-        str | None, typer.Option(envvar="TURNGATE_KAFKA", help="Broker address, host:port.")
-    ] = None,
+    kafka: Annotated[str | None, typer.Option(envvar="TURNGATE_KAFKA", help="Broker address, host:port.")] = None,
     topic_prefix: Annotated[
         str, typer.Option(envvar="TURNGATE_TOPIC_PREFIX", help="First part of every topic's name.")
     ] = "turngate",

@@ -43,9 +43,7 @@ def validate(
     profile: Annotated[
         str | None, typer.Option("--profile", help="API whose rules hold; else the file names it.")
     ] = None,
-    repair: Annotated[
-        str, typer.Option("--repair", help="off, or placeholder for calls without a result.")
-    ] = "off",
+    repair: Annotated[str, typer.Option("--repair", help="off, or placeholder for calls without a result.")] = "off",
 ) -> None:
     """Say whether a history may be sent.
 

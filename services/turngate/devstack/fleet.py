@@ -35,6 +35,7 @@ class EndpointPlan:
 DEFAULT_ENDPOINTS = (
     EndpointPlan("openai", "openai-chat", close_ends_generation=True, profile="openai"),
     EndpointPlan("anthropic", "anthropic", profile="anthropic"),
+    EndpointPlan("compat", "openai-chat", profile="openai-compat"),
 )
 
 
@@ -46,7 +47,7 @@ class FleetPlan:
     prefix: str = "turngate"
     partitions: int = 4
     tenants: str = "demo"
-    roles: Sequence[str] = ALL_ROLES
+    roles: Sequence[str] = COMMIT_PATH
     endpoints: Sequence[EndpointPlan] = DEFAULT_ENDPOINTS
     script: Script = field(default_factory=Script)
     env: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -25,9 +25,7 @@ async def parts(context: RoleContext) -> AsyncIterator[WorkerParts]:
         retry_blocked=settings.retry_blocked,
     )
     async with open_redis(context) as redis:
-        deps = ReassemblerDeps(
-            scripts=redis.scripts, toolsets=redis.toolsets, metrics=context.metrics, policy=policy
-        )
+        deps = ReassemblerDeps(scripts=redis.scripts, toolsets=redis.toolsets, metrics=context.metrics, policy=policy)
         yield WorkerParts(handler_factory=lambda partition: ReassemblerHandler(deps))
 
 

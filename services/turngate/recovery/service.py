@@ -24,6 +24,7 @@ from turngate.runtime.redis.scripts import BucketClosed, Scripts
 from turngate.schemas.control import RECOVERY_COMMANDS, Control
 from turngate.schemas.envelope import conversation_key
 from turngate.schemas.session import PARTIALS, SessionEvent
+from turngate.schemas.tools import Toolset, toolset_digest
 from turngate.schemas.turn import Turn
 
 SCAN_EVERY_MS = 500
@@ -113,6 +114,8 @@ class RecoveryHandler:
             return self._trace(record)
         if record.topic == "control":
             return await self._control(record)
+        if record.topic == "toolsets":
+            return await self._toolset(record)
         turn = decoded(Turn, record)
         self._check(record, turn.tenant, turn.conversation)
         return []
@@ -130,6 +133,16 @@ class RecoveryHandler:
         if event.type in PARTIALS or event.origin:
             return []
         return [Output(topic="trace", key=record.key or b"", value=record.value or b"", headers=record.headers)]
+
+    async def _toolset(self, record: InputRecord) -> list[Output]:
+        """A toolset becomes known to the fleet: its bytes by digest. What does not match its digest is refused."""
+        toolset = decoded(Toolset, record)
+        if "*" not in self._deps.tenants and toolset.tenant not in self._deps.tenants:
+            raise Poison(record, "unknown_tenant", "the tenant is not configured (TURNGATE_TENANTS)")
+        if toolset.toolset_digest != toolset_digest(toolset.tenant, toolset.tools):
+            raise Poison(record, "digest_mismatch", "the toolset's digest is not that of its tools")
+        await self._deps.toolsets.put(toolset)
+        return []
 
     async def _control(self, record: InputRecord) -> list[Output]:
         control = decoded(Control, record)

@@ -19,6 +19,10 @@ class ToolsetLoader:
         self._toolsets = toolsets
         self._partitions = partitions
 
+    async def put(self, toolset: Toolset) -> None:
+        """Stores one. Raises RedisUnavailable."""
+        await self._toolsets.put(toolset)
+
     async def load(self) -> int:
         """Stores them all; returns how many. What does not match its digest is passed over."""
         count = 0

@@ -122,7 +122,10 @@ async def run_worker(name: str, build: PartsBuilder, *, settings: Settings | Non
             )  # fmt: skip
             await stack.enter_async_context(
                 serve_http(
-                    context.settings, context.metrics, ready=lambda: worker.ready and context.ready(), routes=parts.routes
+                    context.settings,
+                    context.metrics,
+                    ready=lambda: worker.ready and context.ready(),
+                    routes=parts.routes,
                 )
             )
             watching = asyncio.create_task(_pass_on(context.stopping, worker))

@@ -27,9 +27,7 @@ class GroupOffsets:
 
     async def start(self) -> None:
         """Raises BrokerNotReady."""
-        admin = AIOKafkaAdminClient(
-            bootstrap_servers=self._settings.kafka, **self._settings.kafka_client_options()
-        )
+        admin = AIOKafkaAdminClient(bootstrap_servers=self._settings.kafka, **self._settings.kafka_client_options())
         try:
             await admin.start()
         except (KafkaError, OSError) as error:

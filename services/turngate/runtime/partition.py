@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 RETRY_FIRST_SECONDS = 0.05
 RETRY_MAX_SECONDS = 2.0
+STALE_PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2)
 UNREADY = (Retryable, OSError, TimeoutError, KafkaError, RedisConnectionError, RedisTimeoutError)
 """Never a record's fault: the same step again after a pause."""
 
@@ -72,9 +73,7 @@ class PartitionRunner:
     Life: `take_over`, then `run` as a task, `suspend` and `resume` around rebalances, `close` at the end.
     """
 
-    def __init__(
-        self, around: Surroundings, number: int, handler_factory: Callable[[int], PartitionHandler]
-    ) -> None:
+    def __init__(self, around: Surroundings, number: int, handler_factory: Callable[[int], PartitionHandler]) -> None:
         self.number = number
         self.ready = False
         self._around = around
@@ -104,9 +103,7 @@ class PartitionRunner:
 
     def inputs(self) -> dict[str, TopicPartition]:
         """Logical topic name -> the partition on the broker."""
-        return {
-            name: TopicPartition(self._around.full_name(name), self.number) for name in self._around.role.inputs
-        }
+        return {name: TopicPartition(self._around.full_name(name), self.number) for name in self._around.role.inputs}
 
     async def take_over(self) -> None:
         """Fence, then read what is committed, then start the handler (DESIGN §4 rule 3). The caller seeks.
@@ -135,10 +132,22 @@ class PartitionRunner:
         self._log.info("partition_taken_over", term=term, positions=where, takeovers=takeovers.count)
 
     async def position_unchanged(self) -> bool:
-        """Whether what is committed is what this runner committed last. Raises MissingOffset, BrokerNotReady."""
-        inputs = self.inputs()
-        found = await self._around.offsets.read(inputs.values())
-        return {name: found[tp] for name, tp in inputs.items()} == self._progress.committed()
+        """Whether what is committed is what this runner committed last. Raises MissingOffset, BrokerNotReady.
+
+        Without InitProducerId before it, a read may still miss a commit that was acknowledged already, so an
+        older answer is asked again. An answer that misses somebody else's commit does no harm: whoever
+        committed has fenced this runner's producer.
+        """
+        inputs, mine = self.inputs(), self._progress.committed()
+        for pause in (*STALE_PAUSES_SECONDS, None):
+            found = await self._around.offsets.read(inputs.values())
+            stored = {name: found[tp] for name, tp in inputs.items()}
+            if stored == mine:
+                return True
+            if pause is None or any(stored[name].offset > mine[name].offset for name in mine):
+                break
+            await asyncio.sleep(pause)
+        return False
 
     def next_fetch(self) -> dict[TopicPartition, int]:
         """Where fetching goes on: behind the last record in the queue."""
@@ -170,9 +179,7 @@ class PartitionRunner:
     def drained(self) -> bool:
         """Whether fetching may go on again: under half of the limits."""
         settings = self._around.settings
-        return (
-            len(self._queue) * 2 <= settings.queue_records_max and self._queued_bytes * 2 <= settings.queue_bytes_max
-        )
+        return len(self._queue) * 2 <= settings.queue_records_max and self._queued_bytes * 2 <= settings.queue_bytes_max
 
     def age_ms(self, topic: str, now_ms: int) -> int:
         """Age of the oldest record of an input that was read and is not committed."""
@@ -288,9 +295,7 @@ class PartitionRunner:
         hold = not dead and not sorted_batch.moved and all(result.hold for result in outcome.results)
         await self._publish(outputs, outcome.results, records=len(batch), hold=hold)
 
-    async def _publish(
-        self, outputs: list[Output], results: list[StepResult], *, records: int, hold: bool
-    ) -> None:
+    async def _publish(self, outputs: list[Output], results: list[StepResult], *, records: int, hold: bool) -> None:
         callbacks = [call for result in results for call in result.after_commit]
         if not outputs and not self._held.open and not self._progress.moved():
             for call in callbacks:

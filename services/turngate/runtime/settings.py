@@ -51,6 +51,7 @@ class Settings(BaseSettings):
     renew_ms: PositiveInt = 3_000
     drain_seconds: Seconds = 20.0
 
+    plant: Literal["resend"] | None = None
     retry_base_ms: PositiveInt = 2_000
     retry_ceiling_ms: PositiveInt = 30_000
     retries_max: Annotated[int, Field(ge=0, le=5)] = 5
@@ -105,7 +106,9 @@ class Settings(BaseSettings):
         except json.JSONDecodeError as error:
             raise ValueError(f"is not JSON at line {error.lineno}: set a list of endpoints") from None
         except ValidationError as error:
-            raise ValueError("; ".join(_endpoint_problem(item["loc"], item["msg"]) for item in error.errors())) from None
+            raise ValueError(
+                "; ".join(_endpoint_problem(item["loc"], item["msg"]) for item in error.errors())
+            ) from None
 
     @field_validator("endpoints")
     @classmethod
@@ -125,11 +128,19 @@ class Settings(BaseSettings):
         if ALL_TENANTS in self.tenants and self.environment != "dev":
             raise ValueError(f"{PREFIX}TENANTS is * outside dev: list the tenants, or set {PREFIX}ENVIRONMENT=dev")
         if self.renew_ms * 2 > self.lease_ms:
-            raise ValueError(f"{PREFIX}RENEW_MS is above half of {PREFIX}LEASE_MS: a lease must survive one lost renewal")
+            raise ValueError(
+                f"{PREFIX}RENEW_MS is above half of {PREFIX}LEASE_MS: a lease must survive one lost renewal"
+            )
         if self.rebalance_timeout_ms >= self.request_timeout_ms:
-            raise ValueError(f"{PREFIX}REQUEST_TIMEOUT_MS must be above {PREFIX}REBALANCE_TIMEOUT_MS: a join waits that long")
+            raise ValueError(
+                f"{PREFIX}REQUEST_TIMEOUT_MS must be above {PREFIX}REBALANCE_TIMEOUT_MS: a join waits that long"
+            )
+        if self.plant is not None and self.environment != "dev":
+            raise ValueError(f"{PREFIX}PLANT takes a fence away for a test: unset it outside dev")
         if self.kafka_security_protocol.startswith("SASL") and self.kafka_username is None:
-            raise ValueError(f"{PREFIX}KAFKA_USERNAME is not set: {self.kafka_security_protocol} needs it and a password")
+            raise ValueError(
+                f"{PREFIX}KAFKA_USERNAME is not set: {self.kafka_security_protocol} needs it and a password"
+            )
         return self
 
     @property

@@ -38,9 +38,7 @@ def kafka_options(
     check_hostname: bool,
 ) -> ClientOptions:
     """Raises ConfigurationError naming the variable whose file cannot be used."""
-    options = ClientOptions(
-        client_id=client_id, request_timeout_ms=request_timeout_ms, security_protocol=protocol
-    )
+    options = ClientOptions(client_id=client_id, request_timeout_ms=request_timeout_ms, security_protocol=protocol)
     if protocol.startswith("SASL"):
         options["sasl_mechanism"] = mechanism
         options["sasl_plain_username"] = username or ""

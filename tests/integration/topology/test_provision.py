@@ -86,9 +86,7 @@ async def test_several_at_once_agree(stack: Stack, prefix: str) -> None:
     assert await check_topology(at, prefix=prefix, partitions=PARTITIONS, environment="dev") == ()
 
 
-async def test_offsets_of_written_topics_are_reported_and_adopted_only_on_demand(
-    stack: Stack, prefix: str
-) -> None:
+async def test_offsets_of_written_topics_are_reported_and_adopted_only_on_demand(stack: Stack, prefix: str) -> None:
     at = stack.kafka_bootstrap
     topic, group = TOPICS["turns"].full_name(prefix), ROLES["ledger"].group(prefix)
     admin = AIOKafkaAdminClient(bootstrap_servers=at)
@@ -106,9 +104,7 @@ async def test_offsets_of_written_topics_are_reported_and_adopted_only_on_demand
     found = await check_topology(at, prefix=prefix, partitions=PARTITIONS, environment="dev")
     assert "missing_offset" in {finding.code for finding in found}
 
-    adopted = await apply_topology(
-        at, prefix=prefix, partitions=PARTITIONS, environment="dev", adopt_earliest=True
-    )
+    adopted = await apply_topology(at, prefix=prefix, partitions=PARTITIONS, environment="dev", adopt_earliest=True)
     assert adopted.ok
     assert {(first.topic, first.partition, first.offset) for first in adopted.committed} == {(topic, 2, 0)}
     assert await committed(at, group, topic) == [0, 0, 0, 0]
@@ -126,9 +122,7 @@ async def test_a_running_group_is_never_thrown_back(stack: Stack, prefix: str) -
     try:
         while not member.assignment():
             await member.getmany(timeout_ms=50)
-        report = await apply_topology(
-            at, prefix=prefix, partitions=PARTITIONS, environment="dev", adopt_earliest=True
-        )
+        report = await apply_topology(at, prefix=prefix, partitions=PARTITIONS, environment="dev", adopt_earliest=True)
     finally:
         await member.stop()
     assert [problem.subject for problem in report.problems] == [group]
@@ -158,7 +152,7 @@ def test_command_line(stack: Stack, prefix: str) -> None:
     app = typer.Typer()
     register(app)
     where = ["--kafka", stack.kafka_bootstrap, "--prefix", prefix, "--partitions", "4"]
-    run = CliRunner().invoke
+    run = CliRunner(env={"TURNGATE_ENVIRONMENT": "dev"}).invoke
 
     plan = run(app, ["topology", "plan", *where])
     assert plan.exit_code == 0
@@ -168,12 +162,9 @@ def test_command_line(stack: Stack, prefix: str) -> None:
     assert "error missing_topic" in before.stdout
     applied = run(app, ["topology", "apply", *where])
     assert applied.exit_code == 0
-    assert (
-        f"committed first offsets of {prefix}.ledger.g1 on {prefix}.control.v1 (4 partitions)"
-        in applied.stdout
-    )
+    assert f"committed first offsets of {prefix}.ledger.g1 on {prefix}.control.v1 (4 partitions)" in applied.stdout
     assert run(app, ["topology", "check", *where]).stdout == "topology as declared\n"
     assert run(app, ["topology", "plan", *where]).stdout == "nothing to do\n"
-    assert run(app, ["topology", "check", *where, "--environment", "prod"]).exit_code == 1
+    assert run(app, ["topology", "check", *where, "--environment", "production"]).exit_code == 1
     assert run(app, ["topology", "apply", *where[:-1], "6"]).exit_code == 64
     assert run(app, ["topology", "graph"]).stdout.startswith("flowchart LR\n")

@@ -41,7 +41,9 @@ Said = tuple[str, str]
 """("text", text) or (call id, exact arguments)."""
 
 
-def block(revision: int, order: int, role: str, kind: str, suffix: str, content: BlockContent, call: str | None = None) -> Block:
+def block(
+    revision: int, order: int, role: str, kind: str, suffix: str, content: BlockContent, call: str | None = None
+) -> Block:
     trust = {"user": "user", "assistant": "model", "tool": "tool"}[role]
     return Block.model_validate(
         {
@@ -184,7 +186,9 @@ class Story:
 
     def send(self, operation: str, generation: int = 1, *, arrives: bool = True) -> Dispatch:
         """Manifest, dispatch, the bytes at the provider and the begin of relay 1."""
-        command = next(r for _, _, r in self.rows if isinstance(r, SequenceCommand) and r.spec.operation_id == operation)
+        command = next(
+            r for _, _, r in self.rows if isinstance(r, SequenceCommand) and r.spec.operation_id == operation
+        )
         body = operation.encode()
         bare = DispatchManifest(
             operation_id=operation, **WHO, conversation_revision=command.spec.base_revision,
@@ -249,7 +253,9 @@ class Story:
         )  # fmt: skip
         self.now += retry_in_ms or 0
 
-    def commit(self, operation: str, generation: int, said: list[Said], *, earlier: tuple[GenerationNote, ...] = ()) -> Turn:
+    def commit(
+        self, operation: str, generation: int, said: list[Said], *, earlier: tuple[GenerationNote, ...] = ()
+    ) -> Turn:
         """The complete events, the assistant turn and the outcome; counts 4 stream events."""
         self.frames(operation, generation, 4)
         self.add("stream-events", EndFrame.model_validate(
@@ -321,7 +327,9 @@ class Story:
         for order, result in enumerate(results):
             content = BlockContent(text=result.content, status=result.status)
             edge = next(edge for edge in turn.tool_edges if edge.call_id == result.call_id)
-            blocks.append(block(revision, order, "tool", "tool_result", f"t-{turn.revision}-{order}", content, result.call_id))
+            blocks.append(
+                block(revision, order, "tool", "tool_result", f"t-{turn.revision}-{order}", content, result.call_id)
+            )
             edges.append(edge.model_copy(update={"result_id": result.result_id, "status": result.status}))
         tool_turn = self._turn("tool", blocks, edges, f"settled/{turn.revision}")
         self.add("turns", tool_turn)
@@ -397,4 +405,3 @@ def story() -> Story:
 @pytest.fixture(scope="session")
 def blank() -> Callable[[], Story]:
     return Story
-

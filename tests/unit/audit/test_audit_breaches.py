@@ -272,9 +272,7 @@ def repeated_at_most_once_tool(story):
 
 @breach("I5")
 def ordered_although_denied(story):
-    story.session(
-        "approval_decision", call_key="acme/chat-1/2/c1", call_id="c1", decision="denied", revision=2
-    )
+    story.session("approval_decision", call_key="acme/chat-1/2/c1", call_id="c1", decision="denied", revision=2)
 
 
 @breach("I5")
@@ -483,9 +481,7 @@ def settled_from_quarantine(story):
 @breach("I10")
 def rebound_handle(story):
     first, last = (story.rows[story.find(Turn, revision=revision)][2] for revision in (2, 4))
-    story.change(
-        story.find(Turn, revision=4), receipt=last.receipt.model_copy(update={"handle": first.receipt.handle})
-    )
+    story.change(story.find(Turn, revision=4), receipt=last.receipt.model_copy(update={"handle": first.receipt.handle}))
 
 
 # -- receipts ------------------------------------------------------------------------------------------------------

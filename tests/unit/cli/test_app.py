@@ -128,9 +128,7 @@ def test_any_other_failing_import_is_raised(monkeypatch: pytest.MonkeyPatch) -> 
         main(["topology"])
 
 
-def test_bare_install_says_which_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bare_install_says_which_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     genuine = builtins.__import__
 
     def imported(name: str, *rest: object, **named: object) -> object:

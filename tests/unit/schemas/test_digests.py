@@ -28,9 +28,7 @@ BLOCK = Block(
     id="u-1-0", role="user", kind="text", turn=1, order=0, trust="user",
     digest=content_digest("text", CONTENT), content=CONTENT,
 )  # fmt: skip
-EDGE = ToolEdge(
-    call_id="call_1", tool="get_weather", schema_digest="1" * 64, arguments_digest="2" * 64, generation=1
-)
+EDGE = ToolEdge(call_id="call_1", tool="get_weather", schema_digest="1" * 64, arguments_digest="2" * 64, generation=1)
 SEQUENCE = MessageSequence(
     tenant="acme", conversation="c-1", conversation_revision=1, blocks=(BLOCK,), tool_edges=(EDGE,),
     adapter="openai-chat@1", adapter_digest="3" * 64, model_revision="gpt-x", max_output_tokens=1000,
@@ -90,9 +88,7 @@ def test_the_digests_are_what_the_protocol_says_they_are() -> None:
     body = hashlib.sha256(b"{}").hexdigest()
     request = f'{{"bodySha256":"{body}","headers":{{"openai-beta":"x"}},"method":"POST","path":"/v1?a=1"}}'
     assert (
-        request_digest(
-            "POST", "/v1?a=1", b"{}", {"OpenAI-Beta": "x", "Date": "today", "Idempotency-Key": "k"}
-        )
+        request_digest("POST", "/v1?a=1", b"{}", {"OpenAI-Beta": "x", "Date": "today", "Idempotency-Key": "k"})
         == hashlib.sha256(request.encode()).hexdigest()
     )
     assert text_digest("Zürich") == hashlib.sha256("Zürich".encode()).hexdigest()
@@ -104,9 +100,7 @@ def test_a_history_can_be_digested_turn_by_turn(digests: list[str], cut: int) ->
     assert history_digest(begun, digests[cut:]) == history_digest(EMPTY_HISTORY, digests)
 
 
-@given(
-    st.lists(st.text(max_size=5) | st.integers(0, 99), max_size=4), st.lists(st.text(max_size=5), max_size=4)
-)
+@given(st.lists(st.text(max_size=5) | st.integers(0, 99), max_size=4), st.lists(st.text(max_size=5), max_size=4))
 def test_parts_are_digested_unambiguously(left: list[str | int], right: list[str]) -> None:
     assert (parts_digest(*left) == parts_digest(*right)) == (left == right)
 
@@ -126,9 +120,7 @@ def test_the_sequence_digest_covers_the_blocks_through_the_history_alone(field: 
     other = others.get(type(value), "x")
     changed = SEQUENCE.model_copy(update={field: other})
     if field == "tool_choice":
-        changed = SEQUENCE.model_copy(
-            update={field: SEQUENCE.tool_choice.model_copy(update={"mode": "none"})}
-        )
+        changed = SEQUENCE.model_copy(update={field: SEQUENCE.tool_choice.model_copy(update={"mode": "none"})})
     same = sequence_digest(changed) == sequence_digest(SEQUENCE)
     assert same == (field in {"blocks", "sequence_digest"})
 

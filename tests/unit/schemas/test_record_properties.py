@@ -109,8 +109,7 @@ def session_events() -> st.SearchStrategy[Document]:
 
 
 PLAIN: dict[str, st.SearchStrategy[Document]] = {
-    name: session_events() if name == "SessionEvent.v1" else object_of(document(name), document(name))
-    for name in NAMES
+    name: session_events() if name == "SessionEvent.v1" else object_of(document(name), document(name)) for name in NAMES
 }
 any_record = st.sampled_from(NAMES).flatmap(lambda name: st.tuples(st.just(name), PLAIN[name]))
 
@@ -143,9 +142,7 @@ def test_encoded_records_are_rfc_8785(pair: tuple[str, Document]) -> None:
 
 @unhurried
 @given(any_record, st.data())
-def test_one_broken_field_is_named_and_its_value_never_quoted(
-    pair: tuple[str, Document], data: st.DataObject
-) -> None:
+def test_one_broken_field_is_named_and_its_value_never_quoted(pair: tuple[str, Document], data: st.DataObject) -> None:
     name, plain = pair
     field = data.draw(st.sampled_from(sorted(plain)))
     broken = plain | {field: {SENTINEL: [SENTINEL, 1.5]}}
@@ -174,9 +171,7 @@ def test_a_missing_field_is_named(pair: tuple[str, Document], data: st.DataObjec
 
 @unhurried
 @given(any_record, st.data())
-def test_cut_or_damaged_bytes_are_refused_by_our_errors_only(
-    pair: tuple[str, Document], data: st.DataObject
-) -> None:
+def test_cut_or_damaged_bytes_are_refused_by_our_errors_only(pair: tuple[str, Document], data: st.DataObject) -> None:
     name, plain = pair
     whole = orjson.dumps(plain)
     at = data.draw(st.integers(0, len(whole) - 1))

@@ -26,9 +26,7 @@ def test_one_file_per_record_and_an_index_of_them() -> None:
     files = schema_files()
     assert set(files) == {f"{name}.json" for name in RECORDS} | {INDEX}
     index = cast(dict[str, dict[str, dict[str, str]]], orjson.loads(files[INDEX]))["schemas"]
-    assert {name: entry["file"] for name, entry in index.items()} == {
-        name: f"{name}.json" for name in RECORDS
-    }
+    assert {name: entry["file"] for name, entry in index.items()} == {name: f"{name}.json" for name in RECORDS}
 
 
 @pytest.mark.parametrize("name", list(RECORDS))

@@ -34,7 +34,7 @@ ADAPTERS = pytest.mark.parametrize("name", ["openai-chat", "openai-compat", "ant
 
 
 def converse(one: Any, rounds: Any) -> Any:
-    """Each round: user texts, an assistant turn (with calls: settled, then a final text); the last word is the user's."""
+    """Rounds of user texts and an assistant turn, its calls settled; the last word is the user's."""
     for texts, calls, answer in rounds:
         one.say(*texts)
         if calls:

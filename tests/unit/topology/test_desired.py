@@ -83,9 +83,7 @@ def test_every_topic_leaves_room_for_headers_and_for_batches() -> None:
         ("turns", {"retention.bytes": "1000000"}, ("deletion_by_size", "error")),
     ],
 )
-def test_one_wrong_config_is_one_finding(
-    topic: str, configs: dict[str, str], expected: tuple[str, str]
-) -> None:
+def test_one_wrong_config_is_one_finding(topic: str, configs: dict[str, str], expected: tuple[str, str]) -> None:
     assert codes(changed(as_declared("prod"), topic, **configs)) == [expected]
 
 
@@ -106,9 +104,7 @@ def test_missing_topics_wrong_counts_and_unreadable_configs_are_found() -> None:
 def test_a_missing_offset_names_group_topic_partitions_and_the_way_out() -> None:
     group = ROLES["ledger"].group(PREFIX)
     missing = frozenset((f"{PREFIX}.turns.v1", number) for number in (0, 1, 3))
-    (finding,) = findings(
-        as_declared("dev"), {group: missing}, prefix=PREFIX, partitions=4, environment="dev"
-    )
+    (finding,) = findings(as_declared("dev"), {group: missing}, prefix=PREFIX, partitions=4, environment="dev")
     assert (finding.code, finding.subject) == ("missing_offset", group)
     assert "turngate.turns.v1, partitions 0-1,3" in finding.message
     assert "--adopt-earliest" in finding.message

@@ -77,14 +77,11 @@ async def create_topics(
     """Names created by this very call, and notes. A topic another run created meanwhile is not among them."""
     wanted = {spec.full_name(prefix): topic_configs(spec, environment) for spec in missing}
     answers = await _request(admin, wanted, partitions, environment)
-    refused: dict[str, dict[str, str]] = {
-        name: {} for name, (code, _) in answers.items() if code == INVALID_CONFIG
-    }
+    refused: dict[str, dict[str, str]] = {name: {} for name, (code, _) in answers.items() if code == INVALID_CONFIG}
     notes: tuple[str, ...] = ()
     if refused and environment == DEV:
         notes = tuple(
-            f"{name}: created without configs, the broker refuses them ({answers[name][1]})"
-            for name in refused
+            f"{name}: created without configs, the broker refuses them ({answers[name][1]})" for name in refused
         )
         answers |= await _request(admin, refused, partitions, environment)
     for name, (code, text) in answers.items():

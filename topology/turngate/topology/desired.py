@@ -141,11 +141,7 @@ def missing_offset_findings(uncommitted: Mapping[str, frozenset[Partition]]) -> 
 def partition_findings(spec: TopicSpec, state: TopicState, partitions: int) -> Iterator[TopologyFinding]:
     """The count differs from the wanted one; `apply` never changes it."""
     if state.partitions != partitions:
-        how = (
-            "`turngate topology grow` raises it for all keyed topics at once"
-            if spec.keyed
-            else "raise it by hand"
-        )
+        how = "`turngate topology grow` raises it for all keyed topics at once" if spec.keyed else "raise it by hand"
         yield TopologyFinding(
             code="wrong_partitions",
             subject=state.name,
@@ -154,9 +150,7 @@ def partition_findings(spec: TopicSpec, state: TopicState, partitions: int) -> I
         )
 
 
-def _shape_findings(
-    spec: TopicSpec, state: TopicState, partitions: int, environment: str
-) -> Iterator[TopologyFinding]:
+def _shape_findings(spec: TopicSpec, state: TopicState, partitions: int, environment: str) -> Iterator[TopologyFinding]:
     yield from partition_findings(spec, state, partitions)
     wanted = replication_factor(environment)
     if state.replication < wanted:
@@ -168,9 +162,7 @@ def _config_findings(
 ) -> Iterator[TopologyFinding]:
     configs = state.configs
     if configs is None:
-        yield _finding(
-            "unreadable_configs", state.name, "the broker does not say its configs; grant DescribeConfigs"
-        )
+        yield _finding("unreadable_configs", state.name, "the broker does not say its configs; grant DescribeConfigs")
         return
     wanted = topic_configs(spec, environment)
     if _number(configs, "min.insync.replicas") < min_insync_replicas(environment):

@@ -13,9 +13,7 @@ END_MARK = "<!-- topology graph: end -->"
 
 def topology_graph() -> str:
     """Mermaid text. Solid lines: produced, or consumed by the role's group; dotted: read on demand."""
-    outside = sorted(
-        {name for spec in TOPICS.values() for name in (*spec.writers, *spec.readers)} - set(ROLES)
-    )
+    outside = sorted({name for spec in TOPICS.values() for name in (*spec.writers, *spec.readers)} - set(ROLES))
     lines = ["flowchart LR"]
     lines += [f"    {_id(name)}([{name}])" for name in outside]
     lines += [f"    {_id(name)}[{name}]" for name in ROLES]

@@ -55,7 +55,7 @@ ROLES: Mapping[str, RoleSpec] = {
             outputs=_outputs("ledger"),
         ),
         RoleSpec(
-            name="recovery", inputs=("turns", "session-events", "control"), isolation="read_committed",
+            name="recovery", inputs=("turns", "session-events", "control", "toolsets"), isolation="read_committed",
             outputs=_outputs("recovery"),
         ),
         RoleSpec(

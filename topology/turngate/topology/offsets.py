@@ -28,14 +28,10 @@ class FirstOffset:
 
 
 def partitions_of(topics: Iterable[str], states: Mapping[str, TopicState]) -> tuple[Partition, ...]:
-    return tuple(
-        (name, number) for name in topics if name in states for number in range(states[name].partitions)
-    )
+    return tuple((name, number) for name in topics if name in states for number in range(states[name].partitions))
 
 
-async def uncommitted_of(
-    admin: AIOKafkaAdminClient, group: str, inputs: tuple[Partition, ...]
-) -> frozenset[Partition]:
+async def uncommitted_of(admin: AIOKafkaAdminClient, group: str, inputs: tuple[Partition, ...]) -> frozenset[Partition]:
     """The inputs without a committed offset. Waits out a coordinator that is only starting."""
     if not inputs:
         return frozenset()
@@ -75,9 +71,7 @@ async def missing_offsets(
     """First offsets that may be committed, and per group the partitions where that is not for us to
     decide.
     """
-    inputs = {
-        role.group(prefix): partitions_of(group_inputs(role, prefix), states) for role in ROLES.values()
-    }
+    inputs = {role.group(prefix): partitions_of(group_inputs(role, prefix), states) for role in ROLES.values()}
     absent = {group: await uncommitted_of(admin, group, wanted) for group, wanted in inputs.items()}
     every = frozenset().union(*absent.values())
     if not every:
@@ -129,15 +123,11 @@ async def _commit(
 
     So a role that is running can never be thrown back. Returns what could not be committed and still is not.
     """
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, **options
-    )
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, **options)
     await consumer.start()
     try:
         consumer.assign([TopicPartition(first.topic, first.partition) for first in firsts])
-        await consumer.commit(
-            {TopicPartition(first.topic, first.partition): first.offset for first in firsts}
-        )
+        await consumer.commit({TopicPartition(first.topic, first.partition): first.offset for first in firsts})
     except CommitFailedError:
         return await uncommitted_of(admin, group, tuple((first.topic, first.partition) for first in firsts))
     finally:

@@ -109,9 +109,7 @@ async def plan_topology(
         states = declared(await topic_shapes(admin), prefix)
         todo, uncommitted = await missing_offsets(admin, bootstrap, options, states, prefix)
     return ApplyReport(
-        created=tuple(
-            spec.full_name(prefix) for spec in TOPICS.values() if spec.full_name(prefix) not in states
-        ),
+        created=tuple(spec.full_name(prefix) for spec in TOPICS.values() if spec.full_name(prefix) not in states),
         existing=tuple(sorted(states)),
         committed=todo,
         problems=(*_partition_problems(states, prefix, partitions), *missing_offset_findings(uncommitted)),
@@ -143,9 +141,7 @@ async def check_topology(
     )  # fmt: skip
 
 
-def _partition_problems(
-    states: Mapping[str, TopicState], prefix: str, partitions: int
-) -> tuple[TopologyFinding, ...]:
+def _partition_problems(states: Mapping[str, TopicState], prefix: str, partitions: int) -> tuple[TopologyFinding, ...]:
     return tuple(
         problem
         for spec in TOPICS.values()

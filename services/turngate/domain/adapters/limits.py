@@ -39,14 +39,10 @@ def tool_findings(sequence: MessageSequence, toolset: Toolset | None, limits: Li
     """Number, names and schemas of the offered tools, and whether a forced tool is among them."""
     tools = offered_tools(sequence, toolset)
     if limits.max_tools is not None and len(tools) > limits.max_tools:
-        yield _finding(
-            HistoryCode.TOO_LARGE, f"{len(tools)} tools, the API takes {limits.max_tools}", "tools"
-        )
+        yield _finding(HistoryCode.TOO_LARGE, f"{len(tools)} tools, the API takes {limits.max_tools}", "tools")
     for index, tool in enumerate(tools):
         if limits.tool_name.fullmatch(tool.name) is None:
-            yield _finding(
-                HistoryCode.INVALID_TOOL_NAME, "the API refuses this tool name", f"tools/{index}/name"
-            )
+            yield _finding(HistoryCode.INVALID_TOOL_NAME, "the API refuses this tool name", f"tools/{index}/name")
         if not _object_schema(tool):
             yield _finding(
                 HistoryCode.INVALID_TOOL_NAME,
@@ -60,9 +56,7 @@ def tool_findings(sequence: MessageSequence, toolset: Toolset | None, limits: Li
     if choice.mode == "forced" and choice.tool not in names:
         yield _finding(HistoryCode.INVALID_TOOL_NAME, "the forced tool is not offered", "toolChoice/tool")
     if choice.mode == "required" and not tools:
-        yield _finding(
-            HistoryCode.INVALID_TOOL_NAME, "a tool is required and none is offered", "toolChoice/mode"
-        )
+        yield _finding(HistoryCode.INVALID_TOOL_NAME, "a tool is required and none is offered", "toolChoice/mode")
 
 
 def called_name_findings(sequence: MessageSequence, limits: Limits) -> Iterator[Finding]:
@@ -80,9 +74,7 @@ def called_name_findings(sequence: MessageSequence, limits: Limits) -> Iterator[
 def size_findings(sequence: MessageSequence, body: int, tokens: int, limits: Limits) -> Iterator[Finding]:
     """body: bytes of the rendered body. tokens: estimated input tokens."""
     if limits.max_body is not None and body > limits.max_body:
-        yield _finding(
-            HistoryCode.TOO_LARGE, f"the body has {body} bytes, the API takes {limits.max_body}", "body"
-        )
+        yield _finding(HistoryCode.TOO_LARGE, f"the body has {body} bytes, the API takes {limits.max_body}", "body")
     context = context_tokens(sequence.model_revision, limits)
     if context is not None and tokens + sequence.max_output_tokens > context:
         yield _finding(

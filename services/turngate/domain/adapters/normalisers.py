@@ -48,7 +48,5 @@ def find_normaliser(profile: str, version: int | None = None) -> NormaliserSpec:
         version = max((v for p, v in known if p == profile), default=0)
     spec = known.get((profile, version))
     if spec is None:
-        raise UnknownNormaliser(
-            f"no normaliser of this profile and version; profiles here: {', '.join(profiles())}"
-        )
+        raise UnknownNormaliser(f"no normaliser of this profile and version; profiles here: {', '.join(profiles())}")
     return spec

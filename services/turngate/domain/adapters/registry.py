@@ -126,6 +126,4 @@ def build_manifest(
 
 def manifest_matches(manifest: DispatchManifest, rendered: RenderedRequest) -> bool:
     """Whether these bytes are the ones the manifest names; anything else is render drift."""
-    return manifest.request_digest == request_digest(
-        rendered.method, rendered.path, rendered.body, rendered.headers
-    )
+    return manifest.request_digest == request_digest(rendered.method, rendered.path, rendered.body, rendered.headers)

@@ -71,9 +71,7 @@ def parse_receive_line(line: bytes, number: int) -> ReceiveLine:
         request_digest=_text(plain, "requestDigest"),
         idempotency_key=_optional(plain, "idempotencyKey"),
         operation=_optional(plain, "operation"),
-        generation=int(generation)
-        if isinstance(generation, int | str) and str(generation).isdigit()
-        else None,
+        generation=int(generation) if isinstance(generation, int | str) and str(generation).isdigit() else None,
         length=_number(plain, "length"),
     )
 

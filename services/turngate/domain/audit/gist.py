@@ -93,9 +93,7 @@ def _begin(record: Record) -> str:
 def _events(record: Record) -> str:
     assert isinstance(record, EventsFrame)
     last = record.first_seq + len(record.events) - 1
-    return (
-        f"events {record.first_seq}-{last} {_attempt(record.operation_id, record.generation, record.relay)}"
-    )
+    return f"events {record.first_seq}-{last} {_attempt(record.operation_id, record.generation, record.relay)}"
 
 
 def _end(record: Record) -> str:
@@ -114,11 +112,7 @@ def _resolve(record: Record) -> str:
 def _turn(record: Record) -> str:
     assert isinstance(record, Turn)
     calls = f", {len(record.tool_edges)} tool edges" if record.tool_edges else ""
-    by = (
-        f" by {_attempt(record.operation_id, record.generation)}"
-        if record.operation_id
-        else f" by {record.cause_id}"
-    )
+    by = f" by {_attempt(record.operation_id, record.generation)}" if record.operation_id else f" by {record.cause_id}"
     return f"revision {record.revision} {record.kind}{by}, {len(record.blocks)} blocks{calls}"
 
 

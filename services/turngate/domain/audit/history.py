@@ -33,9 +33,7 @@ def check_one_turn(index: Index) -> Findings:
         for entry, turn in pairs:
             bases = {dispatch.base_revision for _, dispatch in index.dispatches.get(operation, ())}
             if bases and turn.revision - 1 not in bases:
-                found.breach(
-                    "a turn is not on the revision its operation was built on", entry, *index.about(operation)
-                )
+                found.breach("a turn is not on the revision its operation was built on", entry, *index.about(operation))
     return found
 
 
@@ -100,9 +98,7 @@ def _wrong_blocks(turn: Turn) -> Iterator[str]:
         yield "an assistant turn's edges are not its calls"
 
 
-def _check_receipt(
-    index: Index, found: Findings, conversation: Conversation, entry: Entry, turn: Turn
-) -> None:
+def _check_receipt(index: Index, found: Findings, conversation: Conversation, entry: Entry, turn: Turn) -> None:
     receipt = turn.receipt
     if receipt is None or turn.operation_id is None or turn.generation is None:
         found.breach("an assistant turn has no receipt", entry)
@@ -149,8 +145,6 @@ def _check_counts(
         if isinstance(frame, EndFrame) and frame.relay == receipt.relay and frame.count is not None
     }
     if counts and receipt.events not in counts:
-        found.breach(
-            "a receipt counts other events than its relay delivered", entry, *index.about(turn.operation_id)
-        )
+        found.breach("a receipt counts other events than its relay delivered", entry, *index.about(turn.operation_id))
     elif not counts and index.cut("stream-events", conversation):
         found.unknown("the stream of some turns is gone by retention")

@@ -124,9 +124,7 @@ def index_of(log: AuditLog, lines: Sequence[ReceiveLine] | None, *, settled: boo
 
 
 def _partial(record: Record) -> bool:
-    return isinstance(record, EventsFrame) or (
-        isinstance(record, SessionEvent) and record.type.startswith("partial_")
-    )
+    return isinstance(record, EventsFrame) or (isinstance(record, SessionEvent) and record.type.startswith("partial_"))
 
 
 def _requests(index: Index) -> None:

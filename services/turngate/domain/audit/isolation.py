@@ -67,9 +67,7 @@ def _check_events(index: Index, found: Findings) -> None:
         found.count("session events")
         attempt = (event.operation_id, event.generation)
         dispatches = index.dispatched(attempt)
-        foreign = event.relay is not None and event.relay not in {
-            dispatch.relay for _, dispatch in dispatches
-        }
+        foreign = event.relay is not None and event.relay not in {dispatch.relay for _, dispatch in dispatches}
         if attempt not in told and (not dispatches or foreign):
             told.add(attempt)
             why = "the stream shows an attempt that was never dispatched"

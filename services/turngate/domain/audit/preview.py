@@ -162,11 +162,7 @@ def _wrong_completes(turn: Turn, events: list[SessionEvent]) -> str | None:
         said = [event.text for event in events if event.type == kind and event.text]
         if sorted(said) != sorted(texts_of(turn, kinds)):
             return f"a committed turn's {kind} is not what its attempt completed on the stream"
-    calls = [
-        (event.call_id, event.tool, event.arguments_raw or "{}")
-        for event in events
-        if event.type == "tool_call"
-    ]
+    calls = [(event.call_id, event.tool, event.arguments_raw or "{}") for event in events if event.type == "tool_call"]
     blocks = [
         (block.call_id, block.content.tool, block.content.arguments_raw or "{}")
         for block in turn.blocks
@@ -221,9 +217,7 @@ def check_preview_text(index: Index) -> Findings:
     return found
 
 
-def _check_reader(
-    index: Index, found: Findings, entry: Entry, attempt: Attempt, reader: ReaderAttempt
-) -> None:
+def _check_reader(index: Index, found: Findings, entry: Entry, attempt: Attempt, reader: ReaderAttempt) -> None:
     turns = [pair for pair in index.commits.get(attempt[0], ()) if pair[1].generation == attempt[1]]
     if not turns:
         return  # I7 says so

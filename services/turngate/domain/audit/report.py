@@ -154,9 +154,7 @@ class Findings:
 
     def result(self) -> InvariantResult:
         # The first in time is the one to look at: what follows is often its consequence.
-        ordered = sorted(
-            self.breaches, key=lambda breach: breach.timeline[0].time_ms if breach.timeline else 0
-        )
+        ordered = sorted(self.breaches, key=lambda breach: breach.timeline[0].time_ms if breach.timeline else 0)
         if self.breach_count:
             status = Status.REFUTED
         elif self.unknown_count:

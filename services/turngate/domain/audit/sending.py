@@ -35,9 +35,7 @@ def check_nothing_invalid_sent(index: Index) -> Findings:
             if index.log.cut("dispatches", None):
                 found.unknown("dispatches of some received requests are gone by retention")
             else:
-                found.breach(
-                    "a provider received a request that no dispatch names", line, *index.about(operation)
-                )
+                found.breach("a provider received a request that no dispatch names", line, *index.about(operation))
     for operation, dispatches in index.dispatches.items():
         found.count("operations dispatched")
         _check_chain(index, found, operation, dispatches)
@@ -45,9 +43,7 @@ def check_nothing_invalid_sent(index: Index) -> Findings:
     return found
 
 
-def _check_chain(
-    index: Index, found: Findings, operation: str, dispatches: list[tuple[Entry, Dispatch]]
-) -> None:
+def _check_chain(index: Index, found: Findings, operation: str, dispatches: list[tuple[Entry, Dispatch]]) -> None:
     """dispatch -> manifest -> sequence -> READY verdict, by digest."""
     entry, dispatch = dispatches[0]
     conversation = (dispatch.tenant, dispatch.conversation)
@@ -115,9 +111,7 @@ def _check_refused(index: Index, found: Findings) -> None:
                 found.breach(f"a request answered {verdict.verdict} was sent", entry, *index.about(operation))
 
 
-def _missing(
-    index: Index, found: Findings, topic: str, conversation: Conversation, why: str, *shown: Entry
-) -> None:
+def _missing(index: Index, found: Findings, topic: str, conversation: Conversation, why: str, *shown: Entry) -> None:
     if index.cut(topic, conversation):
         found.unknown(f"{topic} no longer reaches back to the beginning")
     else:
@@ -171,9 +165,7 @@ def _check_lines(index: Index, found: Findings) -> None:
         replays = {dispatch.relay for _, dispatch in index.dispatched(attempt) if dispatch.mode == "replay"}
         same = len({(line.idempotency_key, line.body_sha256) for line in lines}) == 1
         if len(lines) > 1 + (len(replays) if same else 0):
-            found.breach(
-                f"the bytes of one generation arrived {len(lines)} times", *lines, *index.about(attempt[0])
-            )
+            found.breach(f"the bytes of one generation arrived {len(lines)} times", *lines, *index.about(attempt[0]))
 
 
 def _check_succession(
@@ -245,11 +237,7 @@ def _check_received(index: Index, found: Findings) -> None:
         sends = [dispatch for _, dispatch in index.dispatched(attempt) if dispatch.mode in ("send", "replay")]
         if sends and line.request_digest not in {dispatch.request_digest for dispatch in sends}:
             found.breach("the bytes received are not those of the dispatch", line, *shown)
-        if (
-            line.idempotency_key
-            and sends
-            and line.idempotency_key not in {one.idempotency_key for one in sends}
-        ):
+        if line.idempotency_key and sends and line.idempotency_key not in {one.idempotency_key for one in sends}:
             found.breach("the idempotency key received is not that of the dispatch", line, *shown)
         manifests = _manifests(index.manifests.get(attempt[0], ()))
         if manifests and (line.request_digest, line.length) not in manifests:

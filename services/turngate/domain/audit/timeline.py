@@ -43,6 +43,4 @@ def timeline(
             rows.append(entry_row(entry))
     rows += [line_row(line) for line in receive_log if line.operation in operations]
     rank = {topic: place for place, topic in enumerate(_FLOW)}
-    return tuple(
-        sorted(rows, key=lambda row: (row.time_ms, rank.get(row.topic, 99), row.partition, row.offset))
-    )
+    return tuple(sorted(rows, key=lambda row: (row.time_ms, rank.get(row.topic, 99), row.partition, row.offset)))

@@ -96,9 +96,7 @@ def _check_calls(index: Index, found: Findings, conversation: Conversation, entr
         return
     if answered != calls:
         found.breach("results are not in call order", *shown)
-    for call, block in zip(
-        calls, sorted(blocks, key=lambda block: calls.index(str(block.call_id))), strict=True
-    ):
+    for call, block in zip(calls, sorted(blocks, key=lambda block: calls.index(str(block.call_id))), strict=True):
         edge = next((edge for edge in edges if edge.call_id == call), None)
         why = _wrong_result(turn, call, block, edge) or _wrong_content(index, turn, call, block, edge)
         if why is not None:

@@ -47,16 +47,12 @@ def candidate_findings(history: CommittedHistory, request: TurnRequest) -> Candi
 
 def _identity(history: CommittedHistory, request: TurnRequest) -> Iterator[Finding]:
     if (history.tenant, history.conversation) != (request.tenant, request.conversation):
-        yield _finding(
-            HistoryCode.REVISION_CONFLICT, "the request names another conversation", "conversation"
-        )
+        yield _finding(HistoryCode.REVISION_CONFLICT, "the request names another conversation", "conversation")
 
 
 def _revision(history: CommittedHistory, request: TurnRequest) -> Iterator[Finding]:
     if request.base_revision is not None and request.base_revision != history.head_revision:
-        message = (
-            f"the request was made for revision {request.base_revision}, the head is {history.head_revision}"
-        )
+        message = f"the request was made for revision {request.base_revision}, the head is {history.head_revision}"
         yield _finding(HistoryCode.REVISION_CONFLICT, message, "baseRevision")
 
 
@@ -118,9 +114,7 @@ def _something_to_answer(history: CommittedHistory, request: TurnRequest) -> Ite
     if last is None:
         yield _finding(HistoryCode.EMPTY_CONTENT, "the conversation holds nothing to answer", "blocks")
     elif last.kind == "assistant" and not last.continues:
-        yield _finding(
-            HistoryCode.ROLE_ORDER, "the last turn is the assistant's and it is finished", "blocks"
-        )
+        yield _finding(HistoryCode.ROLE_ORDER, "the last turn is the assistant's and it is finished", "blocks")
 
 
 def _stray_fields(block: NewBlock) -> str | None:

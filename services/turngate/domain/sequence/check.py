@@ -118,9 +118,7 @@ def _digests(sequence: MessageSequence) -> Iterator[Finding]:
     """Every block and the sequence are what their digests name."""
     for index, block in enumerate(sequence.blocks):
         if block.digest != content_digest(block.kind, block.content):
-            yield _finding(
-                HistoryCode.RESULT_MISMATCH, "the block is not what its digest names", index, block
-            )
+            yield _finding(HistoryCode.RESULT_MISMATCH, "the block is not what its digest names", index, block)
     if sequence.sequence_digest != sequence_digest(sequence):
         message = "the sequence is not what its digest names"
         yield Finding(code=HistoryCode.REVISION_CONFLICT, message=message, path="sequenceDigest")
@@ -141,9 +139,7 @@ def _results_by_call(blocks: tuple[Block, ...]) -> dict[str, Block]:
 
 
 def _finding(code: HistoryCode, message: str, index: int, block: Block) -> Finding:
-    return Finding(
-        code=code, message=message, block_id=block.id, call_id=block.call_id, path=f"blocks/{index}"
-    )
+    return Finding(code=code, message=message, block_id=block.id, call_id=block.call_id, path=f"blocks/{index}")
 
 
 RECORD_RULES: tuple[Callable[[MessageSequence], Iterator[Finding]], ...] = (

@@ -24,9 +24,7 @@ class CommittedHistory:
     def __post_init__(self) -> None:
         for expected, turn in enumerate(self.turns, start=1):
             if turn.revision != expected:
-                raise InvalidRecord(
-                    f"turn {expected} expected, revision {turn.revision} found", path="revision"
-                )
+                raise InvalidRecord(f"turn {expected} expected, revision {turn.revision} found", path="revision")
             if (turn.tenant, turn.conversation) != (self.tenant, self.conversation):
                 raise InvalidRecord(f"turn {expected} belongs to another conversation", path="conversation")
 

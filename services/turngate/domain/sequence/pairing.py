@@ -102,9 +102,7 @@ def _result(
             yield node.finding(HistoryCode.RESULT_NOT_ADJACENT, "a result stands apart from its call's turn")
     elif call_id in settled:
         if settled[call_id]:
-            yield node.finding(
-                HistoryCode.DUPLICATE_RESULT, "this call of an earlier turn already has a result"
-            )
+            yield node.finding(HistoryCode.DUPLICATE_RESULT, "this call of an earlier turn already has a result")
         else:
             yield node.finding(HistoryCode.RESULT_NOT_ADJACENT, "a result comes after a later turn")
     elif ahead[node.call_id] > 0:

@@ -100,9 +100,7 @@ def content(nodes: Nodes, rules: GraphRules) -> Iterator[Finding]:
             yield node.finding(HistoryCode.EMPTY_CONTENT, "the block has no data")
     if rules.blank_is_empty:
         for group in messages(nodes):
-            if group[0].text and all(
-                node.kind in TEXT_KINDS and not (node.text or "").strip() for node in group
-            ):
+            if group[0].text and all(node.kind in TEXT_KINDS and not (node.text or "").strip() for node in group):
                 yield group[0].finding(HistoryCode.EMPTY_CONTENT, "the turn holds nothing but white space")
 
 
@@ -138,9 +136,7 @@ def arguments(nodes: Nodes, rules: GraphRules) -> Iterator[Finding]:
         if not node.is_call or (rules.empty_arguments and node.arguments == ""):
             continue
         if node.arguments is None or not is_strict_object(node.arguments):
-            yield node.finding(
-                HistoryCode.INCOMPLETE_ARGUMENTS, "the arguments are not one complete JSON object"
-            )
+            yield node.finding(HistoryCode.INCOMPLETE_ARGUMENTS, "the arguments are not one complete JSON object")
 
 
 def signatures(nodes: Nodes, rules: GraphRules) -> Iterator[Finding]:
@@ -177,17 +173,13 @@ def something_to_answer(nodes: Nodes, rules: GraphRules) -> Iterator[Finding]:
     """The last word is the user's or a tool's; open calls and paused turns are judged elsewhere."""
     spoken = [node for node in nodes if not node.is_system]
     if not spoken:
-        yield Finding(
-            code=HistoryCode.EMPTY_CONTENT, message="the history holds nothing to answer", path="messages"
-        )
+        yield Finding(code=HistoryCode.EMPTY_CONTENT, message="the history holds nothing to answer", path="messages")
         return
     last = spoken[-1]
     paused = last.kind in ("server_tool_call", "server_tool_result")
     open_turn = any(node.is_call for node in spoken if node.turn == last.turn)
     if last.role == "assistant" and not (rules.prefill or paused or open_turn):
-        yield last.finding(
-            HistoryCode.ROLE_ORDER, "the last turn is the assistant's, so there is nothing to answer"
-        )
+        yield last.finding(HistoryCode.ROLE_ORDER, "the last turn is the assistant's, so there is nothing to answer")
 
 
 RULES: tuple[Rule, ...] = (

@@ -91,9 +91,7 @@ def build_withdraw_turn(history: CommittedHistory, *, withdraws: int, cause_id: 
     )
 
 
-def build_artifact_turn(
-    history: CommittedHistory, *, text: str, replaces: tuple[int, int], cause_id: str
-) -> Turn:
+def build_artifact_turn(history: CommittedHistory, *, text: str, replaces: tuple[int, int], cause_id: str) -> Turn:
     """The input turn of a compaction: one context block in place of the covered revisions.
 
     It starts a new chain that names the old one. Raises Refused (revision_conflict) where the span is not
@@ -255,9 +253,7 @@ def build_tool_turn(
 
 def _next_revision(head: int, revision: int) -> None:
     if revision != head + 1:
-        raise Refused(
-            f"head is {head}, so the next revision is {head + 1}, not {revision}", code="revision_conflict"
-        )
+        raise Refused(f"head is {head}, so the next revision is {head + 1}, not {revision}", code="revision_conflict")
 
 
 def _input_block(new: NewBlock, revision: int, order: int) -> Block:
@@ -314,12 +310,7 @@ def _edges(blocks: Sequence[AssistantBlock], built: Sequence[Block], generation:
     for source, block in zip(blocks, built, strict=True):
         if block.kind != "tool_call":
             continue
-        if (
-            source.tool is None
-            or source.arguments_raw is None
-            or source.schema_digest is None
-            or block.call_id is None
-        ):
+        if source.tool is None or source.arguments_raw is None or source.schema_digest is None or block.call_id is None:
             raise Refused("a call needs its tool, arguments and schema digest", code="incomplete_arguments")
         edges.append(
             ToolEdge(
@@ -336,9 +327,7 @@ def _edges(blocks: Sequence[AssistantBlock], built: Sequence[Block], generation:
 def _match(edge: ToolEdge, result: ToolResult) -> None:
     wanted = (edge.tool, edge.arguments_digest, edge.generation)
     if (result.tool, result.arguments_digest, result.generation) != wanted:
-        raise Refused(
-            "a result names another tool, arguments or generation than its call", code="result_mismatch"
-        )
+        raise Refused("a result names another tool, arguments or generation than its call", code="result_mismatch")
 
 
 def _result_block(result: ToolResult, call_revision: int, revision: int, order: int) -> Block:

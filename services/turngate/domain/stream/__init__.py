@@ -2,9 +2,9 @@
 
 Synchronous and deterministic; no clock, log, socket or event loop. How a caller uses it:
 
-    tools = compile_toolset({"get_weather": schema})          # once; `tools.findings` names what is unsupported
+    tools = compile_toolset({"get_weather": schema})   # once; `tools.findings` names what is unsupported
     assembler = Assembler(profile="openai", normaliser_version=1, tools=tools, tool_choice=None)
-    for frame in frames:                                      # any split, any order inside the window,
+    for frame in frames:                               # any split, any order inside the window,
     repeats welcome previews = assembler.feed(frame.first_seq, frame.events)
     outcome = assembler.end(StreamEnd("eof", count=frame_count))
 

@@ -25,7 +25,7 @@ class Assembler:
 
     profile, normaliser_version: name the normaliser (None: the newest). Raises UnknownNormaliser.
     tools: the manifest's toolset, compiled. tool_choice: "forced" where the request forced one tool.
-    alternatives: what several choices of text alone are: "block" (the fleet) or "note" (the first is reported).
+    alternatives: what several choices of text alone mean: "block" (the fleet) or "note" (report the first).
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Assembler:
         self._forced = tool_choice == "forced"
         self._limits = limits
         self._alternatives: Literal["block", "note"] = alternatives
-        self._sequencer = Sequencer(limits.window_events)
+        self._sequencer = Sequencer(limits.window_events, limits.window_characters)
         self._slots = Slots(limits, blocks_close_with_turn=self._spec.facts.blocks_close_with_turn)
         self._read = 0
 

@@ -176,7 +176,5 @@ def _finding(finding: Finding) -> Report:
         "severity": finding.severity,
         "slot": finding.slot,
         "eventIndex": finding.event_index,
-        "message": finding.message
-        if finding.path is None
-        else f"{finding.message} (at {finding.path or '/'})",
+        "message": finding.message if finding.path is None else f"{finding.message} (at {finding.path or '/'})",
     }

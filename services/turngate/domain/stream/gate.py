@@ -101,12 +101,8 @@ class Gate:
             return "provider_error" if failure.error_class == "retryable" else "provider_refused"
         if not terminal and not end.evidence_closed:
             return "unknown"
-        without = (
-            frozenset[GateCode]() if terminal else frozenset[GateCode]({"missing_events", "missing_terminal"})
-        )
-        rows = {
-            BLOCKING_ROWS[f.code] for f in self._findings if f.severity == "error" and f.code not in without
-        }
+        without = frozenset[GateCode]() if terminal else frozenset[GateCode]({"missing_events", "missing_terminal"})
+        rows = {BLOCKING_ROWS[f.code] for f in self._findings if f.severity == "error" and f.code not in without}
         if terminal and self._cut_with_calls():
             rows.add("never")
         for name in BLOCKING_ORDER:
@@ -170,9 +166,7 @@ class Gate:
         elif self._alternatives == "block":
             self._find("multiple_choices", "more than one choice holds content")
         else:
-            self._findings.append(
-                Finding("multiple_choices", "several choices; the first is reported", "note")
-            )
+            self._findings.append(Finding("multiple_choices", "several choices; the first is reported", "note"))
 
     def _complete_with_calls(self) -> StopClass:
         reading = self._facts.complete_with_calls
@@ -248,14 +242,10 @@ class Gate:
                 text = "empty argument text is read as an empty object"
                 self._findings.append(Finding("malformed_json", text, "tolerated", slot.label))
         try:
-            arguments = parse_object(
-                raw, bytes_max=self._limits.arguments_bytes, depth_max=self._limits.depth
-            )
+            arguments = parse_object(raw, bytes_max=self._limits.arguments_bytes, depth_max=self._limits.depth)
         except RejectedJson as rejected:
             if slot.must_be_whole:
-                self._find(
-                    "identity_collision", "two calls share a slot and one is not complete in itself", slot
-                )
+                self._find("identity_collision", "two calls share a slot and one is not complete in itself", slot)
             else:
                 self._find(rejected.code, str(rejected), slot)
             return
@@ -319,7 +309,7 @@ class Gate:
             kind=slot.kind,
             slot=slot.label,
             text=content if slot.kind in _PROSE else "",
-            data=slot.data,
+            data=_with_input(slot, content),
             signature=slot.signature,
             citations=tuple(slot.citations),
             parts=tuple(slot.parts),
@@ -347,6 +337,12 @@ class Gate:
 
 def _ordered(choice: Choice) -> list[Slot]:
     return [choice.slots[index] for index in sorted(choice.slots)]
+
+
+def _with_input(slot: Slot, content: str) -> str | None:
+    if slot.data is None or not slot.arguments_at or not content:
+        return slot.data
+    return rawjson.replaced(slot.data, slot.arguments_at, content)
 
 
 def _noted(finding: Finding) -> Finding:

@@ -36,8 +36,11 @@ ErrorClass = Literal["auth", "invalid_request", "retryable"]
 
 
 class Start(NamedTuple):
-    """A block begins. `slot` is the provider's own index of it (for a Chat tool call: the index among the
-    calls)."""
+    """A block begins. `slot` is the provider's own index of it (for a Chat tool call: among the calls).
+
+    data: the provider's own block, its exact JSON text, where it must be kept. arguments_at: where in it the
+    streamed input belongs.
+    """
 
     choice: int
     block: int
@@ -46,6 +49,7 @@ class Start(NamedTuple):
     ident: str | None = None
     name: str | None = None
     data: str | None = None
+    arguments_at: tuple[str, ...] = ()
 
 
 class Identify(NamedTuple):

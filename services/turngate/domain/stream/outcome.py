@@ -12,7 +12,7 @@ from turngate.domain.stream.operations import BlockKind, StopClass
 EndCause = Literal["eof", "reset", "timeout", "http", "cancelled", "handover", "notSent", "ownerGone"]
 Verdict = Literal["commit", "blocked", "failed", "unknown", "waiting"]
 Retry = Literal["none", "policy", "never", "ladder"]
-"""none: no retry. policy: only where `retryBlocked` is on. never: same bytes, same answer. ladder: as it says."""
+"""none: no retry. policy: only where `retryBlocked` is on. never: same bytes, same answer."""
 PreviewsOutcome = Literal["committed", "retracted", "held"]
 RequestEnd = Literal["completed", "failed", "timeout", "malformed", "aborted"]
 
@@ -39,7 +39,7 @@ class StreamEnd:
 class Block:
     """One block of the turn, in order.
 
-    text: text, thinking, reasoning and refusal text, exactly as received. slot: `choice/index` at the provider.
+    text: text, thinking, reasoning and refusal text, as received. slot: `choice/index` at the provider.
     data: the provider's own block, its exact JSON text, a call's with its streamed input in place.
     signature: of thinking. citations, parts: exact JSON texts, in order of arrival.
     call_id, name: of calls. arguments_raw: the exact argument text of a call ("" stays "").

@@ -10,12 +10,15 @@ class Sequencer:
     stays).
 
     window_events: how far ahead of the next expected seq an event may lie and still be kept.
+    window_characters: how much text may wait behind a gap.
     """
 
-    __slots__ = ("_pending", "_window", "duplicates", "next_seq", "overflowed")
+    __slots__ = ("_characters", "_pending", "_room", "_window", "duplicates", "next_seq", "overflowed")
 
-    def __init__(self, window_events: int) -> None:
+    def __init__(self, window_events: int, window_characters: int) -> None:
         self._window = window_events
+        self._room = window_characters
+        self._characters = 0
         self._pending: dict[int, str] = {}
         self.next_seq = 0
         self.duplicates = 0
@@ -31,13 +34,22 @@ class Sequencer:
         for seq, raw in enumerate(events, first_seq):
             if seq < self.next_seq or seq in self._pending:
                 self.duplicates += 1
-            elif seq >= self.next_seq + self._window:
+            elif seq > self.next_seq and not self._has_room(seq, raw):
                 self.overflowed = True
             else:
                 self._pending[seq] = raw
+                self._characters += len(raw)
+        return self._ready()
+
+    def _has_room(self, seq: int, raw: str) -> bool:
+        return seq < self.next_seq + self._window and self._characters + len(raw) <= self._room
+
+    def _ready(self) -> list[str]:
         ready: list[str] = []
         while self.next_seq in self._pending:
-            ready.append(self._pending.pop(self.next_seq))
+            raw = self._pending.pop(self.next_seq)
+            self._characters -= len(raw)
+            ready.append(raw)
             self.next_seq += 1
         return ready
 

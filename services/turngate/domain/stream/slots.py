@@ -24,7 +24,8 @@ class Limits:
     """Bounds of one turn; what exceeds them is `too_large`.
 
     turn_bytes: text and argument bytes of the whole turn (UTF-8). arguments_bytes: of one call.
-    blocks: blocks of all choices. depth: nesting of arguments. window_events: reordering window of the relay.
+    blocks: blocks of all choices. depth: nesting of arguments.
+    window_events, window_characters: reordering window of the relay.
     findings: how many findings are kept.
     """
 
@@ -33,6 +34,7 @@ class Limits:
     blocks: int = 1024
     depth: int = 64
     window_events: int = 4096
+    window_characters: int = 8_000_000
     findings: int = 256
 
 
@@ -40,6 +42,7 @@ class Slot:
     """One block under construction."""
 
     __slots__ = (
+        "arguments_at",
         "arguments_bytes",
         "choice",
         "citations",
@@ -67,6 +70,7 @@ class Slot:
         self.ident = start.ident
         self.names = [start.name] if start.name else []
         self.data = start.data
+        self.arguments_at = start.arguments_at
         self.event_index = event_index
         self.state: SlotState = "accumulating"
         self.pieces: list[str] = []
@@ -109,6 +113,7 @@ class Slots:
         self._bytes = 0
         self._blocks = 0
         self._said: set[tuple[str, str, str | None]] = set()
+        self._codes: set[GateCode] = set()
         self._pending: list[Preview] = []
         self._run: Slot | None = None
         self._run_offset = 0
@@ -126,16 +131,17 @@ class Slots:
 
     # -- findings --------------------------------------------------------------------------------------------
 
-    def report(
-        self, code: GateCode, message: str, *, severity: Severity = "error", slot: str | None = None
-    ) -> None:
+    def report(self, code: GateCode, message: str, *, severity: Severity = "error", slot: str | None = None) -> None:
         """Keep a finding once per (code, message, slot); an unknown event blocks only beside calls, so not
         here."""
         if severity == "error" and code != "unknown_event":
             self.blocked = True
         key = (code, message, slot)
-        if key in self._said or len(self.findings) >= self._limits.findings:
-            return
+        first_error = severity == "error" and code not in self._codes
+        if key in self._said or (len(self.findings) >= self._limits.findings and not first_error):
+            return  # the first error of each code is always kept: a flood of others must not hide it
+        if severity == "error":
+            self._codes.add(code)
         self._said.add(key)
         self.findings.append(Finding(code, message, severity, slot, self.event_index))
 
@@ -183,9 +189,7 @@ class Slots:
     def _turn_step(self, choice: Choice, event: TurnEvent, slot: str | None) -> bool:
         following = TURN_TRANSITIONS.get((choice.state, event))
         if following is None:
-            self.report(
-                TURN_MISSES[choice.state, event], f"{event} after the turn is {choice.state}", slot=slot
-            )
+            self.report(TURN_MISSES[choice.state, event], f"{event} after the turn is {choice.state}", slot=slot)
             return False
         choice.state = following
         return True
@@ -193,9 +197,7 @@ class Slots:
     def _slot_step(self, slot: Slot, event: SlotEvent) -> bool:
         following = SLOT_TRANSITIONS.get((slot.state, event))
         if following is None:
-            self.report(
-                SLOT_MISSES[slot.state, event], f"{event} while the slot is {slot.state}", slot=slot.label
-            )
+            self.report(SLOT_MISSES[slot.state, event], f"{event} while the slot is {slot.state}", slot=slot.label)
             slot.state = "blocked"
             return False
         slot.state = following
@@ -223,9 +225,7 @@ class Slots:
     def _identify(self, again: op.Identify) -> None:
         slot = self._find(again.choice, again.block)
         if slot is None:
-            self.report(
-                "missing_slot", "identity for a slot that never began", slot=f"{again.choice}/{again.block}"
-            )
+            self.report("missing_slot", "identity for a slot that never began", slot=f"{again.choice}/{again.block}")
             return
         if again.ident:
             if slot.ident is None:
@@ -272,9 +272,7 @@ class Slots:
     def _add_arguments(self, slot: Slot, text: str) -> None:
         slot.arguments_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if slot.arguments_bytes > self._limits.arguments_bytes:
-            self.report(
-                "too_large", f"arguments exceed {self._limits.arguments_bytes} bytes", slot=slot.label
-            )
+            self.report("too_large", f"arguments exceed {self._limits.arguments_bytes} bytes", slot=slot.label)
             slot.pieces.clear()
             slot.state = "blocked"
             return

@@ -27,9 +27,7 @@ class RejectedJson(ValueError):
 
 def parse_object(text: str, *, bytes_max: int, depth_max: int) -> dict[str, object]:
     """The arguments of one call. Raises RejectedJson with the finding's code."""
-    if len(text) > bytes_max or (
-        not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > bytes_max
-    ):
+    if len(text) > bytes_max or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > bytes_max):
         raise RejectedJson("too_large", f"arguments exceed {bytes_max} bytes")
     try:
         orjson.loads(text)
@@ -104,9 +102,10 @@ def _children(value: object) -> list[object]:
 
 
 def _shallow(value: object, depth_max: int) -> bool:
+    """Whether objects and lists are nested at most `depth_max` deep."""
     level = [value]
     for _ in range(depth_max):
-        level = [child for node in level for child in _children(node)]
+        level = [child for node in level for child in _children(node) if isinstance(child, (dict, list))]
         if not level:
             return True
     return False

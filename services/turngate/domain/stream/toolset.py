@@ -52,9 +52,7 @@ class CompiledToolset:
         return not self.findings
 
 
-def compile_toolset(
-    schemas: Mapping[str, object], *, ignorable: frozenset[str] = frozenset()
-) -> CompiledToolset:
+def compile_toolset(schemas: Mapping[str, object], *, ignorable: frozenset[str] = frozenset()) -> CompiledToolset:
     """Compile every schema of a toolset.
 
     Never raises for a bad schema: it is collected as a finding with its path, and a call of that tool is
@@ -101,9 +99,7 @@ def _compile(schema: object, digest: str, size: int, ignorable: frozenset[str]) 
             checked.schema, validate_formats=False, pattern_options=_PATTERNS, offline=True
         )
     except jsonschema_rs.ValidationError as error:
-        return ToolSchema(
-            digest, Unsupported(_pointer(error.instance_path), "not a valid 2020-12 schema"), None
-        )
+        return ToolSchema(digest, Unsupported(_pointer(error.instance_path), "not a valid 2020-12 schema"), None)
     except (ValueError, jsonschema_rs.ReferencingError):
         return ToolSchema(digest, Unsupported("", "the schema cannot be compiled"), None)
     return ToolSchema(digest, None, validator)

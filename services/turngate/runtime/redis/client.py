@@ -40,7 +40,7 @@ async def open_redis(context: RoleContext) -> AsyncIterator[RoleRedis]:
     try:
         yield RoleRedis(
             redis=redis,
-            scripts=Scripts(redis, settings.topic_prefix, context.name),
+            scripts=Scripts(redis, settings.topic_prefix, context.name, settings.plant),
             toolsets=Toolsets(redis, settings.topic_prefix),
         )
     finally:

@@ -13,7 +13,7 @@ from turngate.domain.adapters.anthropic.normaliser_tables import (
     STOPS,
 )
 from turngate.domain.stream import operations as op
-from turngate.domain.stream.rawjson import replaced, slice_at
+from turngate.domain.stream.rawjson import slice_at
 
 
 class MessagesNormaliser:
@@ -128,12 +128,10 @@ class MessagesNormaliser:
         word = word if isinstance(word, str) else ""
         kind = KINDS.get(word)
         if kind is None:
-            kind = "server_tool_result"
+            kind = "tool_call" if is_tool_like(word) else "server_tool_result"
             if not word.endswith("_tool_result"):
                 out.append(
-                    op.Note(
-                        "unknown_event", "error", "a block type that this normaliser does not know", 0, index
-                    )
+                    op.Note("unknown_event", "error", "a block type that this normaliser does not know", 0, index)
                 )
         if index in self._kinds:
             out.append(op.Start(0, index, kind, index))  # the slot is in use: its table names the finding
@@ -149,6 +147,7 @@ class MessagesNormaliser:
                 ident if isinstance(ident, str) and ident else None,
                 name if isinstance(name, str) and name else None,
                 slice_at(raw, path) if kind not in ("text", "thinking") else None,
+                ("input",) if kind in ("tool_call", "server_tool_call") else (),
             )
         )
         self._first_content(index, kind, block, raw, path, out)
@@ -187,9 +186,7 @@ class MessagesNormaliser:
         word = delta.get("type")
         known = DELTAS.get(word) if isinstance(word, str) else None
         if known is None or not isinstance(word, str):
-            out.append(
-                op.Note("unknown_event", "error", "a delta type that this normaliser does not know", 0, index)
-            )
+            out.append(op.Note("unknown_event", "error", "a delta type that this normaliser does not know", 0, index))
             return
         kind = self._kinds.get(index)
         if kind is not None and kind not in DELTA_KINDS[word]:
@@ -211,9 +208,9 @@ class MessagesNormaliser:
             out.append(op.Stop(0, index))
 
 
-def with_input(data: str, arguments_raw: str) -> str:
-    """The exact JSON text of a call block with its streamed input put in place of the placeholder."""
-    return replaced(data, ("input",), arguments_raw) if arguments_raw else data
+def is_tool_like(word: str) -> bool:
+    """Whether an unknown block may be a call: it counts as one then, so the turn does not pass."""
+    return not word.endswith("_tool_result") and ("tool" in word or "call" in word or "function" in word)
 
 
 def _nothing(event: dict[str, object], raw: str, out: list[op.Operation]) -> None:

@@ -158,9 +158,7 @@ def _media(block: Block) -> object:
     if part_type(block) not in tables.USER_PARTS:
         media = media_of(block)
         if block.kind not in ("image", "document") or media is None:
-            raise UnsupportedKind(
-                f"block {block.id}: no such part in this API", kind=block.kind, block_id=block.id
-            )
+            raise UnsupportedKind(f"block {block.id}: no such part in this API", kind=block.kind, block_id=block.id)
         source = (
             {"type": "url", "url": media.url}
             if media.url is not None

@@ -27,19 +27,15 @@ _REFUSED = -1
 
 
 class CallRef:
-    """What the normaliser remembers of one call.
+    """What the normaliser remembers of one call. idless: a fragment without an id went to it."""
 
-    idless: a fragment without an id went to it. filled: argument text arrived.
-    """
-
-    __slots__ = ("block", "filled", "ident", "idless", "number")
+    __slots__ = ("block", "ident", "idless", "number")
 
     def __init__(self, block: int, number: int, ident: str | None) -> None:
         self.block = block
         self.number = number
         self.ident = ident
         self.idless = False
-        self.filled = False
 
 
 class ChoiceState:
@@ -110,9 +106,10 @@ class ChatNormaliser:
     def _beside_choices(self, chunk: dict[str, object], out: list[op.Operation]) -> None:
         """A chunk with an error or without choices."""
         error = chunk.get("error")
-        if error or chunk.get("object") == "error":
+        bare = not isinstance(chunk.get("choices"), list)
+        if error or (bare and error is not None) or chunk.get("object") == "error":
             out.append(failure(error if error else chunk))
-        elif not isinstance(chunk.get("choices"), list) and not self.may_lack_choices(chunk):
+        elif bare and not self.may_lack_choices(chunk):
             out.append(op.Note("unknown_event", "error", "the event has neither choices nor an error"))
 
     def may_lack_choices(self, chunk: dict[str, object]) -> bool:
@@ -137,7 +134,7 @@ class ChatNormaliser:
         if delta:
             self._delta(state, delta, raw, (place, "delta"), out)
         elif delta is None:
-            self.without_delta(choice, out)
+            self.without_delta(state, choice, out)
         if choice.get("error"):
             out.append(failure(choice["error"]))
         reason = choice.get("finish_reason")
@@ -148,9 +145,13 @@ class ChatNormaliser:
         out.append(op.Note("missing_slot", "error", "a choice without an index"))
         return None
 
-    def without_delta(self, choice: dict[str, object], out: list[op.Operation]) -> None:
-        if choice.get("message") or choice.get("text"):
+    def without_delta(self, state: ChoiceState, choice: dict[str, object], out: list[op.Operation]) -> None:
+        """A whole message is no stream: it is not read, and a call in it keeps the turn from passing."""
+        message = as_map(choice.get("message"))
+        if message or choice.get("text"):
             out.append(op.Note("unknown_event", "error", "a whole message where a delta is due"))
+            if message and any(value and is_tool_like(key) for key, value in message.items()):
+                self.refused_call(state, out)
 
     def _delta(
         self,
@@ -161,7 +162,7 @@ class ChatNormaliser:
         out: list[op.Operation],
     ) -> None:
         for key, value in delta.items():
-            if value is None or value == "" or key == "role":
+            if not value or key == "role":
                 continue
             if key == "content":
                 self.content(state, value, out)
@@ -199,20 +200,22 @@ class ChatNormaliser:
         path: tuple[int, str],
         out: list[op.Operation],
     ) -> None:
-        word = "a tool-like field" if is_tool_like(key) else "a field"
-        if key in REASONING_KEYS or is_tool_like(key):
-            out.append(
-                op.Note("unknown_event", "error", f"{word} of the delta that this profile does not know")
-            )
+        if is_tool_like(key):
+            self.tool_like(state, out)
+        elif key in REASONING_KEYS:
+            out.append(op.Note("unknown_event", "error", "a reasoning field this profile does not know"))
+
+    def tool_like(self, state: ChoiceState, out: list[op.Operation]) -> None:
+        """An unknown field that may hold a part of a call: the turn counts as holding one and does not pass."""
+        out.append(op.Note("unknown_event", "error", "a tool-like field that this profile does not know"))
+        self.refused_call(state, out)
 
     def _legacy_call(self, state: ChoiceState, out: list[op.Operation]) -> None:
         """`function_call` has no call id: it is kept as a call so that nothing of the turn runs."""
-        self._refused_call(state, out)
-        out.append(
-            op.Note("missing_identity", "error", "a legacy function_call has no id", state.number, _REFUSED)
-        )
+        self.refused_call(state, out)
+        out.append(op.Note("missing_identity", "error", "a legacy function_call has no id", state.number, _REFUSED))
 
-    def _refused_call(self, state: ChoiceState, out: list[op.Operation]) -> None:
+    def refused_call(self, state: ChoiceState, out: list[op.Operation]) -> None:
         if _REFUSED not in state.by_index:
             self.open_call(state, _REFUSED, None, None, out)
 
@@ -222,17 +225,19 @@ class ChatNormaliser:
         self, state: ChoiceState, value: object, raw: str, path: tuple[int, str], out: list[op.Operation]
     ) -> None:
         if not isinstance(value, list):
-            out.append(op.Note("unknown_event", "error", "tool_calls is not a list"))
+            self.tool_like(state, out)
             return
         for place, item in enumerate(cast("list[object]", value)):
             entry = as_map(item)
             kind = None if entry is None else entry.get("type")
             if entry is None or kind not in (None, "", "function"):
-                self._refused_call(state, out)
+                self.refused_call(state, out)
                 out.append(op.Note("unknown_event", "error", "a tool call that is not a function call"))
                 continue
             function = as_map(entry.get("function")) or {}
             ident, name = identity(entry.get("id")), identity(function.get("name"))
+            if not (ident or name or function.get("arguments")) and self.may_be_empty(state, entry.get("index")):
+                continue
             call = self.locate(state, entry.get("index"), ident, name, out)
             if call is not None:
                 where: tuple[str | int, ...] = (
@@ -246,15 +251,17 @@ class ChatNormaliser:
                 )
                 self.arguments(state, call, function.get("arguments"), raw, where, out)
 
+    def may_be_empty(self, state: ChoiceState, index: object) -> bool:
+        """Whether a fragment that names nothing and holds nothing may be passed over."""
+        return False
+
     def locate(
         self, state: ChoiceState, index: object, ident: str | None, name: str | None, out: list[op.Operation]
     ) -> CallRef | None:
         """The call a fragment belongs to, opened where it is the first; None where the fragment belongs
         nowhere."""
         if type(index) is not int or index < 0:
-            out.append(
-                op.Note("missing_slot", "error", "a tool call fragment without an index", state.number, None)
-            )
+            out.append(op.Note("missing_slot", "error", "a tool call fragment without an index", state.number, None))
             return None
         call = state.by_index.get(index)
         if call is None:
@@ -303,9 +310,7 @@ class ChatNormaliser:
         if isinstance(value, str):
             out.append(op.Delta(state.number, call.block, "arguments", value))
         elif value is not None:
-            out.append(
-                op.Note("malformed_json", "error", "arguments are not text", state.number, call.number)
-            )
+            out.append(op.Note("malformed_json", "error", "arguments are not text", state.number, call.number))
 
     # -- finish ----------------------------------------------------------------------------------------------
 
@@ -341,9 +346,7 @@ def collision(state: ChoiceState, index: int, message: str) -> op.Note:
 def failure(error: object) -> op.Failure:
     """An in-stream error object, classed by its own type and code words."""
     detail = as_map(error) or {}
-    words = {
-        str(detail.get(key)).lower() for key in ("type", "code", "status") if detail.get(key) is not None
-    }
+    words = {str(detail.get(key)).lower() for key in ("type", "code", "status") if detail.get(key) is not None}
     error_class: op.ErrorClass = "retryable"
     if words & AUTH_WORDS:
         error_class = "auth"

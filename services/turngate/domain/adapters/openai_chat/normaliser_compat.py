@@ -86,11 +86,7 @@ class CompatNormaliser(ChatNormaliser):
                 out.append(op.Note("unknown_event", "tolerated", "reasoning in a field of its own"))
                 self.prose(state, "reasoning", value, out)
         elif is_tool_like(key):
-            out.append(
-                op.Note(
-                    "unknown_event", "error", "a tool-like field of the delta that this profile does not know"
-                )
-            )
+            self.tool_like(state, out)
 
     def _details(
         self,
@@ -115,6 +111,10 @@ class CompatNormaliser(ChatNormaliser):
 
     # -- calls -----------------------------------------------------------------------------------------------
 
+    def may_be_empty(self, state: ChoiceState, index: object) -> bool:
+        """Once a call has begun, an empty fragment can belong to any of them without changing it."""
+        return bool(state.calls) and (index is None or (isinstance(index, int) and index in state.by_index))
+
     def locate(
         self, state: ChoiceState, index: object, ident: str | None, name: str | None, out: list[op.Operation]
     ) -> CallRef | None:
@@ -133,9 +133,7 @@ class CompatNormaliser(ChatNormaliser):
         known = [call for call in state.calls if call.ident == ident]
         for call in known:
             if index is None or call.number == index:
-                note = op.Note(
-                    "identity_collision", "tolerated", "the same identity again", state.number, call.number
-                )
+                note = op.Note("identity_collision", "tolerated", "the same identity again", state.number, call.number)
                 out.extend((note, op.Identify(state.number, call.block, ident, name)))
                 return call
         holder = None if index is None else state.by_index.get(index)
@@ -208,9 +206,7 @@ class CompatNormaliser(ChatNormaliser):
             out.append(op.Identify(state.number, call.block, None, name))
         return call
 
-    def _by_being_alone(
-        self, state: ChoiceState, name: str | None, out: list[op.Operation]
-    ) -> CallRef | None:
+    def _by_being_alone(self, state: ChoiceState, name: str | None, out: list[op.Operation]) -> CallRef | None:
         if len(state.calls) == 1 and name is None:
             call = state.calls[0]
             call.idless = True
@@ -265,10 +261,6 @@ class CompatNormaliser(ChatNormaliser):
         """A repeat of the same class, or a plain stop after tool_calls, changes nothing; anything else
         contradicts."""
         if stop == state.stop or (state.stop == "tool_calls" and stop == "complete"):
-            out.append(
-                op.Note(
-                    "duplicate_terminal", "tolerated", "the finish reason is repeated", state.number, None
-                )
-            )
+            out.append(op.Note("duplicate_terminal", "tolerated", "the finish reason is repeated", state.number, None))
             return True
         return False

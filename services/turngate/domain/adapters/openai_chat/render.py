@@ -68,9 +68,7 @@ class OpenAIChat:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
         data = orjson.dumps(body)
-        return RenderedRequest(
-            method="POST", path=tables.PATH, body=data, token_estimate=token_estimate(data)
-        )
+        return RenderedRequest(method="POST", path=tables.PATH, body=data, token_estimate=token_estimate(data))
 
     def admission(self, sequence: MessageSequence, toolset: Toolset | None) -> tuple[Finding, ...]:
         require_kinds(sequence, self.kinds, self.name)
@@ -111,9 +109,7 @@ def _user_part(block: Block) -> object:
         return opaque_fragment(block)
     media = media_of(block)
     if block.kind != "image" or media is None:
-        raise UnsupportedKind(
-            f"block {block.id}: no such part in this API", kind=block.kind, block_id=block.id
-        )
+        raise UnsupportedKind(f"block {block.id}: no such part in this API", kind=block.kind, block_id=block.id)
     url = media.url if media.url is not None else f"data:{media.media_type};base64,{media.base64}"
     return {"type": "image_url", "image_url": {"url": url}}
 

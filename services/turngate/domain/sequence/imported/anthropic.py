@@ -90,9 +90,7 @@ def _block(out: NodeWriter, index: int, role: str, part: JsonObject, path: str) 
 def _result(out: NodeWriter, index: int, role: str, part: JsonObject, path: str) -> None:
     content = part.get("content")
     if content == []:
-        out.finding(
-            HistoryCode.EMPTY_CONTENT, "an empty list is refused; leave the content out", f"{path}.content"
-        )
+        out.finding(HistoryCode.EMPTY_CONTENT, "an empty list is refused; leave the content out", f"{path}.content")
     for place, value in enumerate(items(content)):
         if as_text(as_object(value).get("type")) not in _RESULT_PARTS:
             out.finding(HistoryCode.UNKNOWN_KIND, "a result holds no such part", f"{path}.content[{place}]")
@@ -112,9 +110,7 @@ def _thinking_first(out: NodeWriter) -> None:
     last = _last_assistant(tuple(out.nodes))
     if last and any(node.is_call for node in last) and last[0].kind not in ("thinking", "redacted_thinking"):
         out.findings.append(
-            last[0].finding(
-                HistoryCode.MISSING_SIGNATURE, "thinking is on, yet the tool turn starts without it"
-            )
+            last[0].finding(HistoryCode.MISSING_SIGNATURE, "thinking is on, yet the tool turn starts without it")
         )
 
 

@@ -57,9 +57,7 @@ def _block(out: NodeWriter, index: int, role: str, block: JsonObject, path: str)
         )
     elif name == "toolResult":
         if part.get("status") == "error" and not items(part.get("content")):
-            out.finding(
-                HistoryCode.EMPTY_CONTENT, "a result of status error needs content", f"{path}.toolResult"
-            )
+            out.finding(HistoryCode.EMPTY_CONTENT, "a result of status error needs content", f"{path}.toolResult")
         speaker = "tool" if role == "user" else role
         call_id, text = as_text(part.get("toolUseId")), all_text(part.get("content"))
         out.add(index, speaker, "tool_result", path, call_id=call_id, text=text)

@@ -92,9 +92,7 @@ def _filled(nodes: Nodes, missing: set[int]) -> Iterator[Node]:
             index += 1
         message = group[0].message + 1
         for call in calls:
-            yield from (
-                given.pop(call.call_id, ()) if id(call) not in missing else (_placeholder(call, message),)
-            )
+            yield from (given.pop(call.call_id, ()) if id(call) not in missing else (_placeholder(call, message),))
         for strays in given.values():
             yield from strays
 

@@ -106,9 +106,7 @@ def _result(out: NodeWriter, index: int, message: JsonObject, path: str) -> None
         if as_text(as_object(value).get("type")) != "text":
             out.finding(HistoryCode.UNKNOWN_KIND, "a result holds text only", f"{path}.content[{place}]")
     if content is None or content == []:
-        out.finding(
-            HistoryCode.EMPTY_CONTENT, "a result needs content, if only an empty text", f"{path}.content"
-        )
+        out.finding(HistoryCode.EMPTY_CONTENT, "a result needs content, if only an empty text", f"{path}.content")
     out.add(
         index,
         "tool",

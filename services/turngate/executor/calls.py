@@ -1,0 +1,188 @@
+"""One order from claim to answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from turngate.executor.answers import (
+    ProgressKind,
+    Reply,
+    arguments_intact,
+    claim_key,
+    progress_reply,
+    repeatable,
+    result_of,
+    result_reply,
+)
+from turngate.executor.arguments import parse_arguments
+from turngate.executor.claims import Answered, Claim, ClaimStore, Held
+from turngate.executor.tools import CallContext, ToolError, ToolHandler, ToolOutput
+from turngate.schemas.codec import decode, encode
+from turngate.schemas.tools import ToolOrder, ToolResult
+
+log = logging.getLogger("turngate.executor")
+
+STOP_GRACE_S = 5.0
+"""How long a handler may take to end after its task was cancelled; then its result no longer counts."""
+
+CANCELLED = ToolOutput(content="cancelled before it ended", status="cancelled", reason="cancelled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSettings:
+    """executor: names this instance in records. source: CloudEvents source. Times in the units they name."""
+
+    executor: str
+    source: str
+    heartbeat_s: float = 5.0
+    lease_ms: int = 30_000
+    stale_ms: int = 300_000
+    poll_s: float = 0.5
+
+
+class Call:
+    """The execution of one order in this process. A second delivery of the order waits for the same execution."""
+
+    def __init__(
+        self,
+        order: ToolOrder,
+        handler: ToolHandler,
+        *,
+        claims: ClaimStore,
+        send: Callable[[Reply], Awaitable[None]],
+        settings: CallSettings,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.order = order
+        self.key = claim_key(order)
+        self._handler = handler
+        self._claims = claims
+        self._send = send
+        self._settings = settings
+        self._now_ms = now_ms
+        self._seq = 0
+        self._running: asyncio.Task[str | ToolOutput] | None = None
+        self._context = CallContext(order, progress=self._output, now_ms=now_ms)
+        self.ended = asyncio.Event()
+
+    def cancel(self) -> None:
+        """The call need not be executed any more: its handler's task is cancelled and nothing is answered."""
+        self._context.cancel()
+        if self._running is not None:
+            self._running.cancel()
+
+    async def run(self, give_up: Callable[[], Awaitable[bool]]) -> None:
+        """Answer the order: with the stored result, or by executing it.
+
+        give_up: commits the order away before it is executed, so that it can never be delivered again; False
+        where another worker has it now. Used where a second execution is not allowed and claims are not durable.
+
+        Raises what the claim store or the broker raise; the order is then delivered again.
+        """
+        late_ms = self._now_ms() - self.order.deadline_ms
+        if late_ms > self._settings.stale_ms:
+            log.info("order %s is long past its deadline: left to the ledger", self.key)
+            return
+        if not repeatable(self.order) and not self._claims.durable and not await give_up():
+            return
+        claim = await self._claim()
+        if isinstance(claim, Held):
+            log.warning("order %s is claimed by another worker: left to the ledger's deadline", self.key)
+            return
+        if isinstance(claim, Answered):
+            await self._answer(decode(ToolResult, claim.result))
+            return
+        output = await self._execute() if late_ms < 0 else self._expired()
+        result = result_of(self.order, output, executor=self._settings.executor)
+        stored = await self._claims.answer(self.key, encode(result))
+        if output is not CANCELLED:
+            await self._answer(decode(ToolResult, stored))
+
+    async def _claim(self) -> Claim:
+        """Claim it; where another holds a repeatable one, wait for its answer, its death or the deadline."""
+        lease_ms = self._settings.lease_ms if repeatable(self.order) else None
+        while True:
+            claim = await self._claims.claim(self.key, owner=self._settings.executor, lease_ms=lease_ms)
+            if not isinstance(claim, Held) or lease_ms is None or self._context.seconds_left <= 0:
+                return claim
+            await asyncio.sleep(self._settings.poll_s)
+
+    async def _execute(self) -> ToolOutput:
+        if self._context.cancelled:
+            return CANCELLED
+        if not arguments_intact(self.order):
+            return _error("the arguments are not the ones that were committed", "arguments_mismatch")
+        try:
+            arguments = parse_arguments(self.order.arguments_raw)
+        except ToolError as error:
+            return _error(error.message, error.reason)
+        await self._send(self._progress_reply("claimed"))
+        if self._context.cancelled:
+            return CANCELLED
+        running = self._running = asyncio.ensure_future(self._handler(arguments, self._context))
+        beating = asyncio.create_task(self._beat())
+        try:
+            await asyncio.wait({running, beating}, timeout=self._context.seconds_left,
+                               return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+            if beating.done():
+                beating.result()  # the broker or the claim store is gone: the worker stops
+            if running.done():
+                return self._outcome(running)
+            running.cancel()
+            await asyncio.wait({running}, timeout=STOP_GRACE_S)
+            return CANCELLED if self._context.cancelled else self._expired()
+        finally:
+            for task in (running, beating):
+                task.cancel()
+                if task.done() and not task.cancelled():
+                    task.exception()  # looked at, so that it is not reported as forgotten
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({beating})
+
+    def _outcome(self, running: asyncio.Task[str | ToolOutput]) -> ToolOutput:
+        if running.cancelled():
+            return CANCELLED if self._context.cancelled else _error(f"{self.order.tool} gave up", "handler_error")
+        error = running.exception()
+        if isinstance(error, ToolError):
+            return _error(error.message, error.reason)
+        if error is not None:
+            # Only the type: an exception's text may hold anything, and the model would read it.
+            log.warning("tool %s failed with %s", self.order.tool, type(error).__name__)
+            return _error(f"{self.order.tool} failed: {type(error).__name__}", "handler_error")
+        output = running.result()
+        return ToolOutput(content=output) if isinstance(output, str) else output
+
+    def _expired(self) -> ToolOutput:
+        return _error(f"{self.order.tool} did not finish before its deadline", "deadline")
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.heartbeat_s)
+            await self._send(self._progress_reply("heartbeat"))
+            if repeatable(self.order):
+                held = await self._claims.renew(
+                    self.key, owner=self._settings.executor, lease_ms=self._settings.lease_ms
+                )
+                if not held:
+                    log.warning("the claim of %s lapsed: another worker may execute it too", self.key)
+
+    async def _output(self, content: str) -> None:
+        await self._send(self._progress_reply("output", content))
+
+    def _progress_reply(self, kind: ProgressKind, content: str | None = None) -> Reply:
+        seq, self._seq = self._seq, self._seq + 1
+        return progress_reply(
+            self.order, kind, seq,
+            executor=self._settings.executor, source=self._settings.source, content=content,
+        )  # fmt: skip
+
+    async def _answer(self, result: ToolResult) -> None:
+        await self._send(result_reply(self.order, result, source=self._settings.source))
+
+
+def _error(content: str, reason: str) -> ToolOutput:
+    return ToolOutput(content=content, status="error", reason=reason)

@@ -1,0 +1,301 @@
+"""The worker: reads orders from Kafka, executes them concurrently, answers each on the partition it names."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import CommitFailedError, IllegalStateError
+
+from turngate.executor.answers import Reply
+from turngate.executor.calls import Call, CallSettings
+from turngate.executor.claims import ClaimStore, MemoryClaimStore
+from turngate.executor.tools import ToolHandler
+from turngate.executor.watermark import Watermark
+from turngate.schemas.errors import ConfigurationError, InvalidRecord, UnknownSchema
+from turngate.schemas.registry import decode_any
+from turngate.schemas.tools import ToolCancel, ToolOrder
+from turngate.topology.client import ClientOptions
+from turngate.topology.pacing import pace_empty_fetches
+from turngate.topology.topics import TOPICS
+
+log = logging.getLogger("turngate.executor")
+
+ORDERS = TOPICS["tool-calls"]
+POLL_MS = 200
+COMMIT_S = 0.1
+REVOKE_WAIT_S = 5.0
+CANCELS_MAX = 10_000
+REQUEST_BYTES_MAX = TOPICS["tool-results"].bytes_max + 64 * 1024
+FETCH_BYTES_MAX = ORDERS.bytes_max + 64 * 1024
+
+
+class ToolExecutor:
+    """Executes the orders of the tools it is given.
+
+    group: consumer group of all workers with the same tools; the broker knows it as `<prefix>.executor.<group>`.
+    kafka, topic_prefix: TURNGATE_KAFKA and TURNGATE_TOPIC_PREFIX where not given. tenants: whose orders are
+    executed; None: everybody's. claims: see ClaimStore. topics: full names, where orders are routed elsewhere.
+    concurrency: handlers at once. backlog: orders held while they wait for a handler. drain_s: how long running
+    handlers may take at the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        kafka: str | None = None,
+        topic_prefix: str | None = None,
+        tenants: Collection[str] | None = None,
+        claims: ClaimStore | None = None,
+        options: ClientOptions | None = None,
+        topics: Sequence[str] | None = None,
+        concurrency: int = 16,
+        backlog: int = 500,
+        heartbeat_s: float = 5.0,
+        lease_ms: int = 30_000,
+        drain_s: float = 20.0,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._kafka = kafka or os.environ.get("TURNGATE_KAFKA", "")
+        prefix = topic_prefix or os.environ.get("TURNGATE_TOPIC_PREFIX") or "turngate"
+        if not self._kafka:
+            raise ConfigurationError("no broker is named: pass kafka=..., or set TURNGATE_KAFKA to host:port")
+        self._group = f"{prefix}.executor.{group}"
+        self._topics = tuple(topics or (ORDERS.full_name(prefix),))
+        self._tenants = None if tenants is None else frozenset(tenants)
+        self._claims = claims or MemoryClaimStore()
+        self._options = options or ClientOptions()
+        self._backlog = backlog
+        self._drain_s = drain_s
+        self._now_ms = now_ms
+        self._settings = CallSettings(
+            # A process must not take over the claims of an earlier one, whose handlers may have done anything.
+            executor=f"{group}/{uuid.uuid4().hex[:12]}",
+            source=f"executor/{group}",
+            heartbeat_s=heartbeat_s,
+            lease_ms=lease_ms,
+        )
+        self._tools: dict[str, ToolHandler] = {}
+        self._slots = asyncio.Semaphore(concurrency)
+        self._calls: dict[str, Call] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cancelled: OrderedDict[str, None] = OrderedDict()
+        self._marks: dict[TopicPartition, Watermark] = {}
+        self._progressed = asyncio.Event()
+        self._committing = asyncio.Condition()
+        self._consumer: AIOKafkaConsumer | None = None
+        self._producer: AIOKafkaProducer | None = None
+        self.ready = asyncio.Event()
+        """Set once partitions are assigned."""
+
+    def tool(self, name: str) -> Callable[[ToolHandler], ToolHandler]:
+        """Decorator: this coroutine function executes the orders of this tool."""
+
+        def register(handler: ToolHandler) -> ToolHandler:
+            if name in self._tools:
+                raise ConfigurationError(f"tool {name} has two handlers")
+            self._tools[name] = handler
+            return handler
+
+        return register
+
+    def main(self) -> None:
+        """Run until SIGTERM or SIGINT, then drain. For a process that does nothing else."""
+
+        async def serve() -> None:
+            stop = asyncio.Event()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            await self.run(stop)
+
+        asyncio.run(serve())
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Execute orders until `stop` is set, then finish what runs, commit and leave the group. Once only.
+
+        Raises what Kafka or the claim store raise: nothing is lost then, what was not answered is delivered again.
+        """
+        producer = self._producer = AIOKafkaProducer(
+            bootstrap_servers=self._kafka, acks="all", enable_idempotence=True,
+            max_request_size=REQUEST_BYTES_MAX, **self._options,
+        )  # fmt: skip
+        consumer = self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._kafka, group_id=self._group, enable_auto_commit=False,
+            auto_offset_reset="earliest", isolation_level="read_committed",
+            max_partition_fetch_bytes=FETCH_BYTES_MAX, **self._options,
+        )  # fmt: skip
+        await producer.start()
+        try:
+            consumer.subscribe(self._topics, listener=_Assignments(self))
+            await consumer.start()
+            pace_empty_fetches(consumer)
+            try:
+                async with asyncio.TaskGroup() as work:
+                    committer = work.create_task(self._commit_along(consumer))
+                    await self._read(consumer, stop, work)
+                    await self._drain()
+                    committer.cancel()
+                await self._commit(consumer)
+            finally:
+                await consumer.stop()
+        finally:
+            await producer.stop()
+
+    async def _read(self, consumer: AIOKafkaConsumer, stop: asyncio.Event, work: asyncio.TaskGroup) -> None:
+        """Never stops polling: the group would take a silent member for dead, and cancels would go unread."""
+        while not stop.is_set():
+            batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=self._backlog)
+            records = [(at, record) for at, batch in batches.items() for record in batch]
+            decoded = [(at, record.offset, self._decoded(record)) for at, record in records]
+            for _, _, entry in decoded:
+                if isinstance(entry, ToolCancel):
+                    self._cancel(entry)
+            for at, offset, entry in decoded:
+                mark = self._marks.get(at)
+                if mark is None:
+                    continue  # revoked while its records were under way
+                mark.begin(offset)
+                call = self._call(entry) if isinstance(entry, ToolOrder) else None
+                if call is None:
+                    self._finish(mark, offset)
+                else:
+                    task = work.create_task(self._serve(call, mark, offset))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+            self._throttle(consumer)
+
+    def _throttle(self, consumer: AIOKafkaConsumer) -> None:
+        if len(self._tasks) >= self._backlog:
+            consumer.pause(*consumer.assignment())
+        elif consumer.paused():
+            consumer.resume(*consumer.paused())
+
+    def _decoded(self, record: ConsumerRecord[bytes, bytes]) -> ToolOrder | ToolCancel | None:
+        try:
+            entry = decode_any(record.value, ORDERS.schemas)
+        except (InvalidRecord, UnknownSchema) as error:
+            log.error("record %s/%d@%d skipped: %s", record.topic, record.partition, record.offset, error)
+            return None
+        return entry if isinstance(entry, ToolOrder | ToolCancel) else None
+
+    def _cancel(self, entry: ToolCancel) -> None:
+        self._cancelled[entry.idempotency_key] = None
+        while len(self._cancelled) > CANCELS_MAX:
+            self._cancelled.popitem(last=False)
+        for call in self._calls.values():
+            if call.order.idempotency_key == entry.idempotency_key:
+                call.cancel()
+
+    def _call(self, order: ToolOrder) -> Call | None:
+        """The execution of an order, a running one where the order was delivered before; None: not for us."""
+        handler = self._tools.get(order.tool)
+        if handler is None or (self._tenants is not None and order.tenant not in self._tenants):
+            return None
+        if order.idempotency_key in self._cancelled:
+            return None
+        call = Call(order, handler, claims=self._claims, send=self._send, settings=self._settings, now_ms=self._now_ms)
+        return self._calls.get(call.key, call)
+
+    async def _serve(self, call: Call, mark: Watermark, offset: int) -> None:
+        if call.key in self._calls:
+            await call.ended.wait()
+            self._finish(mark, offset)
+            return
+        self._calls[call.key] = call
+        try:
+            async with self._slots:
+                await call.run(lambda: self._given_up(mark, offset))
+            self._finish(mark, offset)
+        finally:
+            call.ended.set()
+            self._calls.pop(call.key, None)
+
+    async def _given_up(self, mark: Watermark, offset: int) -> bool:
+        """Commit past an order before it is executed; False where the partition went away first."""
+        self._finish(mark, offset)
+        async with self._committing:
+            await self._committing.wait_for(lambda: mark.is_committed(offset) or mark not in self._marks.values())
+        return mark.is_committed(offset)
+
+    def _finish(self, mark: Watermark, offset: int) -> None:
+        mark.finish(offset)
+        self._progressed.set()
+
+    async def _send(self, reply: Reply) -> None:
+        """Returns once the broker acknowledged. A partition that does not exist cannot be answered: logged."""
+        assert self._producer is not None
+        if reply.to.partition not in await self._producer.partitions_for(reply.to.topic):
+            log.error("an order asks for its answer on %s/%d, which does not exist", reply.to.topic, reply.to.partition)
+            return
+        await self._producer.send_and_wait(
+            reply.to.topic, reply.value, key=reply.key, partition=reply.to.partition, headers=list(reply.headers)
+        )
+
+    async def _commit_along(self, consumer: AIOKafkaConsumer) -> None:
+        while True:
+            await self._progressed.wait()
+            self._progressed.clear()
+            await self._commit(consumer)
+            await asyncio.sleep(COMMIT_S)
+
+    async def _commit(self, consumer: AIOKafkaConsumer) -> None:
+        """Commit every partition up to its oldest unfinished order. A rebalance under way makes it wait."""
+        due = {at: (mark, mark.due) for at, mark in self._marks.items()}
+        offsets = {at: offset for at, (_, offset) in due.items() if offset is not None}
+        if not offsets:
+            return
+        try:
+            await consumer.commit(offsets)
+        except (CommitFailedError, IllegalStateError):
+            self._progressed.set()
+            return
+        async with self._committing:
+            for at, offset in offsets.items():
+                due[at][0].committed(offset)
+            self._committing.notify_all()
+
+    async def _drain(self) -> None:
+        """Let the running handlers end; those that do not are cancelled and their orders delivered again."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=self._drain_s)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """New partitions, new marks: what an earlier assignment still runs no longer moves an offset."""
+        self._marks = {at: Watermark() for at in partitions}
+        self.ready.set()
+
+    async def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Give what runs a moment to end, commit what ended, forget the rest."""
+        marks = [self._marks[at] for at in partitions if at in self._marks]
+        deadline = time.monotonic() + REVOKE_WAIT_S
+        while any(mark.open for mark in marks) and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        assert self._consumer is not None
+        await self._commit(self._consumer)
+        async with self._committing:
+            self._marks = {}
+            self._committing.notify_all()
+
+
+class _Assignments(ConsumerRebalanceListener):
+    def __init__(self, worker: ToolExecutor) -> None:
+        self._worker = worker
+
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        await self._worker.revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self._worker.assigned(assigned)
