@@ -106,6 +106,8 @@ class DevFleet:
             "TURNGATE_PARTITIONS": str(plan.partitions),
             "TURNGATE_ENVIRONMENT": "dev",
             "TURNGATE_INSTANCE_ID": instance,
+            # A killed process takes its place again at once; the embedded broker never notices a dead member.
+            "TURNGATE_STATIC_MEMBERSHIP": "true",
             "TURNGATE_TENANTS": plan.tenants,
             "TURNGATE_ENDPOINTS": f"@{plan.folder / 'endpoints.json'}",
             CREDENTIAL: "sim-key",

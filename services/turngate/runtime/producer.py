@@ -114,6 +114,8 @@ class TransactionalProducer:
         producer, self._producer = self._producer, None
         if producer is not None:
             for delivery in self._deliveries:
+                # Given up together: each failed for the one reason that was raised already.
+                delivery.add_done_callback(_noted)
                 delivery.cancel()
             self._deliveries = []
             await close_producer(producer)
@@ -258,6 +260,12 @@ def _start_error(name: str, error: Exception) -> BrokerNotReady | ConfigurationE
             "transaction.max.timeout.ms"
         )
     return BrokerNotReady(f"{name}: {type(error).__name__}")
+
+
+def _noted(delivery: Delivery) -> None:
+    """Takes an error out of a future nobody awaits, so that the loop does not report it as forgotten."""
+    if not delivery.cancelled():
+        delivery.exception()
 
 
 def _inner(owner: object, name: str) -> Any:
