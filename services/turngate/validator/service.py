@@ -41,7 +41,7 @@ from turngate.validator.store import ConversationState, ValidatorStore
 
 ROLE = "validator"
 POLICY_DIGEST = record_digest({"policy": "default", "version": 1})
-HELD_AGAIN_MS = 5_000
+HELD_AGAIN_MS = 2_000
 """How soon a request is looked at again when what it waits for has no event of its own (an unknown toolset)."""
 CAS_TRIES_MAX = 16
 
