@@ -26,6 +26,7 @@ _WORDS = {
     Status.REFUTED: ("REFUTED", "bold red"),
     Status.UNDECIDABLE: ("undecidable", "yellow"),
     Status.BY_SENDERS_WORD: ("by the sender's word", "cyan"),
+    Status.UNSEEN: ("nothing to see", "dim"),
 }
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, ValidationError
 
@@ -94,19 +95,17 @@ async def _bounds(
     """End (the last stable offset) and start of every partition, by short topic name."""
     ends: dict[tuple[str, int], int] = {}
     starts: dict[tuple[str, int], int] = {}
+    counts = await _partition_counts(kafka)
+    if not any(TOPICS[name].full_name(prefix) in counts for name in topics):
+        raise InputUnreadable(f"{kafka} has no topics with prefix {prefix}: check TURNGATE_TOPIC_PREFIX")
     consumer = AIOKafkaConsumer(
         bootstrap_servers=kafka, group_id=None, enable_auto_commit=False, isolation_level="read_committed"
     )
     await consumer.start()
     try:
-        existing = await consumer.topics()
-        if not any(TOPICS[name].full_name(prefix) in existing for name in topics):
-            raise InputUnreadable(f"{kafka} has no topics with prefix {prefix}: check TURNGATE_TOPIC_PREFIX")
         for name in topics:
             full = TOPICS[name].full_name(prefix)
-            if full not in existing:
-                continue
-            places = [TopicPartition(full, number) for number in sorted(consumer.partitions_for_topic(full) or ())]
+            places = [TopicPartition(full, number) for number in range(counts.get(full, 0))]
             for place, offset in (await consumer.end_offsets(places)).items():
                 ends[(name, place.partition)] = int(offset)
             for place, offset in (await consumer.beginning_offsets(places)).items():
@@ -114,6 +113,16 @@ async def _bounds(
     finally:
         await consumer.stop()
     return ends, starts
+
+
+async def _partition_counts(kafka: str) -> dict[str, int]:
+    """Partitions of every topic of the cluster. A consumer that subscribes to nothing does not learn them."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await admin.start()
+    try:
+        return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+    finally:
+        await admin.close()
 
 
 async def _read(

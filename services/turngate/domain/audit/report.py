@@ -29,12 +29,15 @@ EXAMPLES_MAX = 20
 
 
 class Status(StrEnum):
-    """proved: every case was seen and held. by_senders_word: held, but nobody outside saw the bytes."""
+    """proved: every case was seen and held. by_senders_word: held, but nobody outside saw the bytes.
+    unseen: there was no case to look at, which proves nothing.
+    """
 
     PROVED = "proved"
     REFUTED = "refuted"
     UNDECIDABLE = "undecidable"
     BY_SENDERS_WORD = "by_senders_word"
+    UNSEEN = "unseen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,8 @@ class Findings:
             status = Status.REFUTED
         elif self.unknown_count:
             status = Status.UNDECIDABLE
+        elif not any(self.counts.values()):
+            status = Status.UNSEEN
         else:
             status = Status.BY_SENDERS_WORD if self.senders_word else Status.PROVED
         return InvariantResult(
