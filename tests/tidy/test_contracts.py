@@ -21,6 +21,7 @@ PLANTS = (
     ("topology/turngate/topology", "import turngate.validator", "topology imports schemas and no service"),
     ("services/turngate/ledger", "import turngate.dispatcher", "roles meet on topics"),
     ("services/turngate/runtime", "import turngate.ledger", "the runtime serves roles"),
+    ("services/turngate/executor", "import turngate.ledger", "the runtime serves roles"),
     ("services/turngate/edge", "import turngate.devstack", "what runs in production never imports"),
 )
 
