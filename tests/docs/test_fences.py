@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -77,7 +78,7 @@ def command_problem(words: list[str], fences: list[Fence]) -> str | None:
         known = {fence.name for fence in fences if fence.language == "python"}
         return None if arguments[0] in known or (ROOT / arguments[0]).is_file() else f"no program {arguments[0]}"
     if program.startswith("scripts/") or program == ".ci/run":
-        return None if (ROOT / program).is_file() else f"no file {program}"
+        return None if os.access(ROOT / program, os.X_OK) else f"{program} is not there to be run"
     if program not in FOREIGN:
         return f"unknown program {program}"
     missing = [word for word in arguments if word.startswith("helm/") and not (ROOT / word).exists()]
@@ -154,6 +155,7 @@ def test_commands_exist_and_parse(fences: list[Fence], monkeypatch: pytest.Monke
         "TURNGATE_NOTHING=1 make demo",
         "export TURNGATE_NOTHING=1",
         "scripts/nothing.py",
+        "scripts/bootstrap.py setup",
         ".venv/bin/python nothing.py",
         "rm -rf .turngate",
         "helm install turngate helm/nothing",
