@@ -1,4 +1,4 @@
-"""The line under faults: processes die before, inside and after their steps, transactions are aborted, Redis is lost."""
+"""The line under faults: processes die before, in and after their steps, transactions are aborted, Redis is lost."""
 
 from __future__ import annotations
 

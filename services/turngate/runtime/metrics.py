@@ -32,35 +32,132 @@ class MetricSpec:
 
 
 _SPECS = (
-    MetricSpec("turngate_sequence_rejections_total", "counter", "requests", "Rejected turn requests, by finding code.", ("code",)),
+    MetricSpec(
+        "turngate_sequence_rejections_total",
+        "counter",
+        "requests",
+        "Rejected turn requests, by finding code.",
+        ("code",),
+    ),
     MetricSpec("turngate_orphan_results_total", "counter", "results", "Tool results without a call."),
     MetricSpec("turngate_duplicate_results_total", "counter", "results", "Second results of a settled call."),
-    MetricSpec("turngate_unknown_age_seconds", "histogram", "seconds", "How long an attempt was UNKNOWN, at its resolution.", (), AGE_BUCKETS),
-    MetricSpec("turngate_unknown_oldest_age_seconds", "gauge", "seconds", "Age of the oldest attempt that is UNKNOWN now."),
-    MetricSpec("turngate_handle_recoveries_total", "counter", "attempts", "Ends of recoveries of an attempt, by outcome.", ("outcome",)),
-    MetricSpec("turngate_late_blocks_total", "counter", "frames", "Late, foreign or rebound stream events kept in quarantine.", ("reason",)),
-    MetricSpec("turngate_preview_retractions_total", "counter", "attempts", "Previews taken back, by reason.", ("reason",)),
-    MetricSpec("turngate_canonical_conflicts_total", "counter", "turns", "Commits the canonical CAS refused, by reason.", ("reason",)),
-    MetricSpec("turngate_partial_tool_dispatches_total", "counter", "orders", "Tool orders of a turn that was not canonical.", must_stay_zero=True),
+    MetricSpec(
+        "turngate_unknown_age_seconds",
+        "histogram",
+        "seconds",
+        "How long an attempt was UNKNOWN, at its resolution.",
+        (),
+        AGE_BUCKETS,
+    ),
+    MetricSpec(
+        "turngate_unknown_oldest_age_seconds", "gauge", "seconds", "Age of the oldest attempt that is UNKNOWN now."
+    ),
+    MetricSpec(
+        "turngate_handle_recoveries_total",
+        "counter",
+        "attempts",
+        "Ends of recoveries of an attempt, by outcome.",
+        ("outcome",),
+    ),
+    MetricSpec(
+        "turngate_late_blocks_total",
+        "counter",
+        "frames",
+        "Late, foreign or rebound stream events kept in quarantine.",
+        ("reason",),
+    ),
+    MetricSpec(
+        "turngate_preview_retractions_total", "counter", "attempts", "Previews taken back, by reason.", ("reason",)
+    ),
+    MetricSpec(
+        "turngate_canonical_conflicts_total",
+        "counter",
+        "turns",
+        "Commits the canonical CAS refused, by reason.",
+        ("reason",),
+    ),
+    MetricSpec(
+        "turngate_partial_tool_dispatches_total",
+        "counter",
+        "orders",
+        "Tool orders of a turn that was not canonical.",
+        must_stay_zero=True,
+    ),
     MetricSpec("turngate_dispatches_total", "counter", "attempts", "Attempts to send, by outcome.", ("outcome",)),
     MetricSpec("turngate_stage_latency_seconds", "histogram", "seconds", "Time a record spent in a stage.", ("stage",)),
     MetricSpec("turngate_open_streams", "gauge", "streams", "Provider streams open in this process."),
-    MetricSpec("turngate_consumer_lag_records", "gauge", "records", "Records not yet processed, per input and partition.", ("topic", "partition")),
-    MetricSpec("turngate_watermark_age_seconds", "gauge", "seconds", "Age of the oldest record read and not committed.", ("topic", "partition")),
-    MetricSpec("turngate_invariant_breaches_total", "counter", "breaches", "Breaches of an invariant seen at run time.", ("invariant",), must_stay_zero=True),
-    MetricSpec("turngate_dead_letters_total", "counter", "records", "Records written to the dead letters, by reason.", ("reason",)),
-    MetricSpec("turngate_misrouted_records_total", "counter", "records", "Records moved to their key's partition.", ("topic",)),
-    MetricSpec("turngate_worker_transactions_total", "counter", "transactions", "Transactions, by result.", ("result",)),
-    MetricSpec("turngate_worker_transaction_records", "histogram", "records", "Input records per committed transaction.", (), SIZE_BUCKETS),
-    MetricSpec("turngate_worker_transaction_seconds", "histogram", "seconds", "From the first record produced to the acknowledged commit."),
+    MetricSpec(
+        "turngate_consumer_lag_records",
+        "gauge",
+        "records",
+        "Records not yet processed, per input and partition.",
+        ("topic", "partition"),
+    ),
+    MetricSpec(
+        "turngate_watermark_age_seconds",
+        "gauge",
+        "seconds",
+        "Age of the oldest record read and not committed.",
+        ("topic", "partition"),
+    ),
+    MetricSpec(
+        "turngate_invariant_breaches_total",
+        "counter",
+        "breaches",
+        "Breaches of an invariant seen at run time.",
+        ("invariant",),
+        must_stay_zero=True,
+    ),
+    MetricSpec(
+        "turngate_dead_letters_total",
+        "counter",
+        "records",
+        "Records written to the dead letters, by reason.",
+        ("reason",),
+    ),
+    MetricSpec(
+        "turngate_misrouted_records_total", "counter", "records", "Records moved to their key's partition.", ("topic",)
+    ),
+    MetricSpec(
+        "turngate_worker_transactions_total", "counter", "transactions", "Transactions, by result.", ("result",)
+    ),
+    MetricSpec(
+        "turngate_worker_transaction_records",
+        "histogram",
+        "records",
+        "Input records per committed transaction.",
+        (),
+        SIZE_BUCKETS,
+    ),
+    MetricSpec(
+        "turngate_worker_transaction_seconds",
+        "histogram",
+        "seconds",
+        "From the first record produced to the acknowledged commit.",
+    ),
     MetricSpec("turngate_worker_step_seconds", "histogram", "seconds", "Time in the role's step of one batch."),
-    MetricSpec("turngate_worker_retries_total", "counter", "steps", "Steps tried again because the world was not ready, by code.", ("code",)),
-    MetricSpec("turngate_worker_redone_batches_total", "counter", "batches", "Batches redone conversation by conversation after an error."),
+    MetricSpec(
+        "turngate_worker_retries_total",
+        "counter",
+        "steps",
+        "Steps tried again because the world was not ready, by code.",
+        ("code",),
+    ),
+    MetricSpec(
+        "turngate_worker_redone_batches_total",
+        "counter",
+        "batches",
+        "Batches redone conversation by conversation after an error.",
+    ),
     MetricSpec("turngate_worker_takeovers_total", "counter", "partitions", "Partitions taken over."),
-    MetricSpec("turngate_worker_lost_partitions_total", "counter", "partitions", "Partitions dropped, by reason.", ("reason",)),
-    MetricSpec("turngate_worker_queue_records", "gauge", "records", "Records fetched and waiting for a step.", ("partition",)),
+    MetricSpec(
+        "turngate_worker_lost_partitions_total", "counter", "partitions", "Partitions dropped, by reason.", ("reason",)
+    ),
+    MetricSpec(
+        "turngate_worker_queue_records", "gauge", "records", "Records fetched and waiting for a step.", ("partition",)
+    ),
     MetricSpec("turngate_worker_partitions", "gauge", "partitions", "Partitions being worked on by this process."),
-)  # fmt: skip
+)
 
 METRICS: Mapping[str, MetricSpec] = {spec.name: spec for spec in _SPECS}
 

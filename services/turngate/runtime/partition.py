@@ -369,7 +369,7 @@ class PartitionRunner:
                 self.ready = False
                 code = error.code if isinstance(error, TurngateError) else type(error).__name__
                 self._around.metrics.worker_retries.labels(code).inc()
-                if pause == RETRY_FIRST_SECONDS or pause == RETRY_MAX_SECONDS:
+                if pause in (RETRY_FIRST_SECONDS, RETRY_MAX_SECONDS):
                     self._log.warning("step_retried", code=code)
                 await self._pause(pause * (0.5 + self._around.random() / 2))
                 pause = min(pause * 2, RETRY_MAX_SECONDS)

@@ -29,7 +29,8 @@ def triage(records: Iterable[InputRecord], partitions: int) -> Triage:
         if reason is not None:
             found.dead.append(DeadRecord(record, reason, ""))
             continue
-        assert record.key is not None and record.value is not None
+        assert record.key is not None, "unusable otherwise"
+        assert record.value is not None, "unusable otherwise"
         right = partition_of(record.key, partitions)
         if not TOPICS[record.topic].keyed or right == record.partition:
             found.good.append(record)

@@ -1,4 +1,4 @@
-"""Scripted ends of a simulated fleet: a provider that answers relays with frames, and an executor that answers orders."""
+"""Scripted ends of a simulated fleet: a provider that answers relays with frames, an executor that answers orders."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, Evidence
 from turngate.schemas.tools import ToolOrder, ToolResult
 from turngate.testing.memory_log import MemoryLog
 
+ENDED_PROPERLY = Ended("eof")
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -24,7 +26,7 @@ class Answer:
     """
 
     events: tuple[str, ...] = ()
-    ended: Ended | None = Ended("eof")
+    ended: Ended | None = ENDED_PROPERLY
     evidence: Evidence | None = None
     frame_events: int = 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 
@@ -235,8 +236,7 @@ class Story:
         """start, deltas cut at the given places, stop."""
         attempt = {"operation_id": operation, "generation": generation, "relay": 1, "block_index": index}
         self.session("partial_text", **attempt, step="start")
-        bounds = [0, *cuts, len(text)]
-        for begin, end in zip(bounds, bounds[1:], strict=False):
+        for begin, end in pairwise([0, *cuts, len(text)]):
             self.session("partial_text", **attempt, step="delta", text=text[begin:end], text_offset=begin)
         self.session("partial_text", **attempt, step="stop")
 
@@ -314,7 +314,8 @@ class Story:
         answer = ToolResult(
             **WHO, call_key=order.call_key, call_id=order.call_id, tool=order.tool, revision=order.revision,
             generation=order.generation, attempt=1, arguments_digest=order.arguments_digest,
-            idempotency_key=order.idempotency_key, result_id=result or f"r-{order.call_id}", status="success", content=text,
+            idempotency_key=order.idempotency_key, result_id=result or f"r-{order.call_id}",
+            status="success", content=text,
         )  # fmt: skip
         self.add("tool-results", answer)
         return answer
@@ -360,7 +361,7 @@ class Story:
 
 
 def whole_story() -> Story:
-    """Two operations: a retry, two parallel calls, a tool turn, an aborted transaction, a late frame and a late result."""
+    """Two operations: a retry, two parallel calls, a tool turn, an aborted transaction, a late frame, a late result."""
     story = Story()
     first = story.ask("req-1", "Find both things, please")
     story.send(first, 1)

@@ -197,38 +197,15 @@ def test_a_lost_event_runs_nothing(profile: str, plan: Plan, data: st.DataObject
     assert outcome.calls == ()
 
 
+WIRE_NAMES = (
+    "type", "index", "delta", "choices", "id", "name", "function", "arguments", "tool_calls", "error",
+    "content", "content_block", "message", "usage", "finish_reason", "stop_reason", "input", "partial_json",
+)  # fmt: skip
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["", "x", "text", "tool_use", "{}"])),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.sampled_from(
-                [
-                    "type",
-                    "index",
-                    "delta",
-                    "choices",
-                    "id",
-                    "name",
-                    "function",
-                    "arguments",
-                    "tool_calls",
-                    "error",
-                ]
-                + [
-                    "content",
-                    "content_block",
-                    "message",
-                    "usage",
-                    "finish_reason",
-                    "stop_reason",
-                    "input",
-                    "partial_json",
-                ]
-            ),
-            inner,
-            max_size=5,
-        ),
+        st.dictionaries(st.sampled_from(WIRE_NAMES), inner, max_size=5),
     ),
     max_leaves=12,
 )

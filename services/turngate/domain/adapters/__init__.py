@@ -1,1 +1,1 @@
-"""One folder per provider API: its renderer, its role rules and the normaliser of its stream, versioned side by side."""
+"""One folder per provider API: its renderer, role rules and stream normaliser, versioned side by side."""
