@@ -155,7 +155,7 @@ class Settings(BaseSettings):
         return tenant in self.tenants or ALL_TENANTS in self.tenants
 
     def kafka_client_options(self) -> ClientOptions:
-        """What every aiokafka client takes beside `bootstrap_servers`. Raises ConfigurationError on unreadable files."""
+        """What every aiokafka client takes beside `bootstrap_servers`. Raises ConfigurationError: unreadable files."""
         return kafka_options(
             client_id=f"turngate-{self.instance_id}",
             request_timeout_ms=self.request_timeout_ms,
