@@ -51,7 +51,10 @@ async def find_unknown(settings: Settings) -> list[OpenOperation]:
                 if kind == "unknown":
                     ops = bucket_keys(settings.topic_prefix, bucket)[OPS]
                     values = await redis.hmget(ops, [f"{operation}|{name}" for name in FIELDS])
-                    row = {name: bytes(value or b"") for name, value in zip(FIELDS, values, strict=True)}
+                    row = {
+                        name: value if isinstance(value, bytes) else b""  # absent
+                        for name, value in zip(FIELDS, values, strict=True)
+                    }
                     found.append(_view(operation, row, now_ms))
         return found
     finally:

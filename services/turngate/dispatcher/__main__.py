@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from turngate.dispatcher.provider import HttpProvider, open_client
@@ -23,7 +23,7 @@ REGISTER_AGAIN_SECONDS = 0.5
 
 
 @asynccontextmanager
-async def parts(context: RoleContext) -> AsyncIterator[WorkerParts]:
+async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
     """What the dispatcher adds to the shared worker: the relays with their leases, and the client to the providers."""
     settings = context.settings
     sink = SideProducer(settings)

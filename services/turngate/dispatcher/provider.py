@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ class _Progress:
 
 
 @asynccontextmanager
-async def open_client() -> AsyncIterator[httpx2.AsyncClient]:
+async def open_client() -> AsyncGenerator[httpx2.AsyncClient]:
     """The one client of a dispatcher process."""
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
     timeout = httpx2.Timeout(connect=CONNECT_SECONDS, write=WRITE_SECONDS, read=IDLE_SECONDS, pool=CONNECT_SECONDS)

@@ -37,6 +37,7 @@ class RedisClaimStore:
             stored = await self._redis.get(name)
             if stored is None:
                 continue  # it expired between the two commands
+            assert isinstance(stored, bytes), "the client must not decode responses"
             if stored[:2] == b"r:":
                 return Answered(stored[2:])
             return Claimed() if stored == mine else Held()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -91,6 +92,7 @@ class ToolExecutor:
         self._cancelled: OrderedDict[str, None] = OrderedDict()
         self._marks: dict[TopicPartition, Watermark] = {}
         self._progressed = asyncio.Event()
+        self._finished = asyncio.Event()
         self._committing = asyncio.Condition()
         self._consumer: AIOKafkaConsumer | None = None
         self._producer: AIOKafkaProducer | None = None
@@ -229,6 +231,7 @@ class ToolExecutor:
     def _finish(self, mark: Watermark, offset: int) -> None:
         mark.finish(offset)
         self._progressed.set()
+        self._finished.set()
 
     async def _send(self, reply: Reply) -> None:
         """Returns once the broker acknowledged. A partition that does not exist cannot be answered: logged."""
@@ -280,9 +283,11 @@ class ToolExecutor:
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Give what runs a moment to end, commit what ended, forget the rest."""
         marks = [self._marks[at] for at in partitions if at in self._marks]
-        deadline = time.monotonic() + REVOKE_WAIT_S
-        while any(mark.open for mark in marks) and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REVOKE_WAIT_S):
+                while any(mark.open for mark in marks):
+                    self._finished.clear()
+                    await self._finished.wait()
         assert self._consumer is not None
         await self._commit(self._consumer)
         async with self._committing:
@@ -290,7 +295,8 @@ class ToolExecutor:
             self._committing.notify_all()
 
 
-class _Assignments(ConsumerRebalanceListener):
+@ConsumerRebalanceListener.register  # not a base: aiokafka has no types, and awaits what it declares as plain
+class _Assignments:
     def __init__(self, worker: ToolExecutor) -> None:
         self._worker = worker
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from turngate.ledger.service import LedgerDeps, LedgerHandler
@@ -17,7 +17,7 @@ ROLE = "ledger"
 
 
 @asynccontextmanager
-async def parts(context: RoleContext) -> AsyncIterator[WorkerParts]:
+async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
     """What the ledger adds to the shared worker."""
     settings = context.settings
     results = TOPICS["tool-results"].full_name(settings.topic_prefix)

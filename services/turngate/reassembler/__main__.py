@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from turngate.domain.dispatch.retry import RetryPolicy
@@ -15,7 +15,7 @@ ROLE = "reassembler"
 
 
 @asynccontextmanager
-async def parts(context: RoleContext) -> AsyncIterator[WorkerParts]:
+async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
     """What the reassembler adds to the shared worker."""
     settings = context.settings
     policy = RetryPolicy(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from turngate.recovery.reconcile import Reconciler
@@ -21,7 +21,7 @@ IDLE_INTERVAL_MS = 250
 
 
 @asynccontextmanager
-async def parts(context: RoleContext) -> AsyncIterator[WorkerParts]:
+async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
     """What recovery adds to the shared worker."""
     settings = context.settings
     prefix, partitions = settings.topic_prefix, settings.partitions

@@ -22,7 +22,8 @@ POLL_INTERVAL_MS = 24 * 3_600_000
 """A worker whose queues are all full does not poll; that is backpressure, no sign of death."""
 
 
-class Rebalances(ConsumerRebalanceListener):
+@ConsumerRebalanceListener.register  # not a base: aiokafka has no types, and awaits what it declares as plain
+class Rebalances:
     """Hands rebalances on. `assigned` must not await anything: heartbeats start only after it."""
 
     def __init__(

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -72,7 +72,7 @@ class _Server(uvicorn.Server):
     """A server inside of a process that handles its signals itself."""
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         yield
 
 
@@ -84,7 +84,7 @@ async def serve_http(
     ready: Callable[[], bool],
     routes: Sequence[BaseRoute] = (),
     stall_seconds: float = STALL_SECONDS,
-) -> AsyncIterator[int]:
+) -> AsyncGenerator[int]:
     """Serves while the context is open and gives the port. Writes it to TURNGATE_HTTP_PORT_FILE if that is set.
 
     Raises ConfigurationError where the port cannot be had.
@@ -99,7 +99,7 @@ async def serve_http(
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     watch.start()
     try:
-        while not server.started and not serving.done():
+        while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn tells by an attribute, no event
             await asyncio.sleep(0.01)
         if settings.http_port_file is not None:
             _write_port(settings.http_port_file, port)

@@ -244,7 +244,9 @@ async def close_producer(producer: AIOKafkaProducer) -> None:
 async def _enqueue(producer: AIOKafkaProducer, out: Output, settings: Settings) -> Delivery:
     partition = _partition(out, settings)
     topic = TOPICS[out.topic].full_name(settings.topic_prefix)
-    return await producer.send(topic, value=out.value, key=out.key, partition=partition, headers=list(out.headers))
+    headers = list(out.headers)
+    delivery: Delivery = await producer.send(topic, value=out.value, key=out.key, partition=partition, headers=headers)
+    return delivery
 
 
 def _partition(out: Output, settings: Settings) -> int:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -345,7 +346,7 @@ class Worker:
         if runner.number not in self._tasks:
             task = asyncio.create_task(runner.run(), name=f"partition-{runner.number}")
             self._tasks[runner.number] = task
-            task.add_done_callback(lambda done, number=runner.number: self._runner_ended(number, done))
+            task.add_done_callback(partial(self._runner_ended, runner.number))
         runner.resume()
         if not runner.full:
             consumer.resume(*runner.inputs().values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from turngate.runtime.app import RoleContext, WorkerParts, run_worker_role
@@ -12,7 +12,7 @@ from turngate.validator.service import ROLE, ValidatorDeps, ValidatorHandler
 
 
 @asynccontextmanager
-async def parts(context: RoleContext) -> AsyncIterator[WorkerParts]:
+async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
     """What the validator adds to the shared worker."""
     async with open_redis(context) as redis:
         deps = ValidatorDeps(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count, islice
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
@@ -31,10 +32,8 @@ WAIT_SECONDS = 30.0
 
 def key_of(partition: int, number: int = 0) -> bytes:
     """The number-th conversation key that belongs to a partition."""
-    keys = (f"acme/c{index}".encode() for index in range(10_000))
-    return [key for key, _ in zip((k for k in keys if partition_of(k, PARTITIONS) == partition), range(number + 1))][
-        number
-    ]
+    keys = (f"acme/c{index}".encode() for index in count())
+    return next(islice((key for key in keys if partition_of(key, PARTITIONS) == partition), number, None))
 
 
 class Echo:
@@ -97,7 +96,7 @@ class Lab:
         )  # fmt: skip
 
     @asynccontextmanager
-    async def running(self, worker: Worker) -> AsyncIterator[Worker]:
+    async def running(self, worker: Worker) -> AsyncGenerator[Worker]:
         task = asyncio.create_task(worker.run())
         try:
             await until(lambda: worker.ready or task.done())

@@ -125,13 +125,12 @@ class Story:
 
     async def _sequence_twice(self, base: int) -> None:
         """A repeated command: the send door answers `already`, unless a planted fault has taken its fence away."""
-        for topic, message in reversed(self.watch.raw):
-            if topic == "sequences" and f'"baseRevision":{base}'.encode() in message.value:
-                self.say("  its sequence record is delivered a second time")
-                await self.watch.send_again(message)
-                await asyncio.sleep(0.5)
-                return
-        raise StackError("the sequence record of the open operation was not seen")
+        message = self.watch.newest("sequences", lambda value: f'"baseRevision":{base}'.encode() in value)
+        if message is None:
+            raise StackError("the sequence record of the open operation was not seen")
+        self.say("  its sequence record is delivered a second time")
+        await self.watch.send_again(message)
+        await asyncio.sleep(0.5)
 
     async def _act_reassembler_killed(self) -> None:
         base = await self.ask(RECOVERS, "openai", scenario.ASK_REASSEMBLER)
@@ -144,15 +143,15 @@ class Story:
         self.say("  it replayed from its watermark with outputs muted; the same generation was committed")
 
     async def _frame_twice(self, base: int) -> None:
-        operations = {d.operation_id for d in self.watch.dispatches(RECOVERS) if d.base_revision == base}
-        for topic, message in reversed(self.watch.raw):
-            if topic != "stream-events" or EventsFrame.SCHEMA.encode() not in message.value:
-                continue
-            if any(operation.encode() in message.value for operation in operations):
-                self.say("  one frame is delivered twice")
-                await self.watch.send_again(message)
-                return
-        raise StackError("no frame of the open stream was seen")
+        operations = {d.operation_id.encode() for d in self.watch.dispatches(RECOVERS) if d.base_revision == base}
+        frame = EventsFrame.SCHEMA.encode()
+        message = self.watch.newest(
+            "stream-events", lambda value: frame in value and any(o in value for o in operations)
+        )
+        if message is None:
+            raise StackError("no frame of the open stream was seen")
+        self.say("  one frame is delivered twice")
+        await self.watch.send_again(message)
 
     async def _act_redis_restarted(self) -> None:
         base = await self.ask(RECOVERS, "openai", scenario.ASK_REDIS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Self
+from typing import Self, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 
@@ -25,6 +25,8 @@ from turngate.topology.topics import TOPICS
 COMMITTED = ("turns", "verdicts", "dispatches", "manifests", "quarantine", "sequences")
 UNCOMMITTED = ("session-events", "stream-events")
 
+RawRecord: TypeAlias = "ConsumerRecord[bytes, bytes]"
+
 
 class Watch:
     """Reads everything from now on; an async context manager. `on_record` is called with each record as it comes."""
@@ -39,7 +41,7 @@ class Watch:
         self._producer: AIOKafkaProducer | None = None
         self._changed = asyncio.Event()
         self.records: list[Record] = []
-        self.raw: list[tuple[str, ConsumerRecord]] = []
+        self.raw: list[tuple[str, RawRecord]] = []
 
     async def __aenter__(self) -> Self:
         for topics, isolation in ((COMMITTED, "read_committed"), (UNCOMMITTED, "read_uncommitted")):
@@ -95,12 +97,16 @@ class Watch:
         key = conversation_key(tenant, conversation)
         await self._producer.send_and_wait(TOPICS[topic].full_name(self._prefix), encode(record), key=key)
 
-    async def send_again(self, message: ConsumerRecord) -> None:
+    async def send_again(self, message: RawRecord) -> None:
         """Produces a record a second time, byte for byte, to the same partition."""
         assert self._producer is not None
         await self._producer.send_and_wait(
             message.topic, message.value, key=message.key, partition=message.partition, headers=list(message.headers)
         )
+
+    def newest(self, topic: str, wanted: Callable[[bytes], bool]) -> RawRecord | None:
+        """The record of a topic read last whose value is wanted."""
+        return next((raw for name, raw in reversed(self.raw) if name == topic and wanted(raw.value or b"")), None)
 
     # --- views -----------------------------------------------------------------------------------------------------
 

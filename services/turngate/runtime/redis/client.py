@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class RoleRedis:
 
 
 @asynccontextmanager
-async def open_redis(context: RoleContext) -> AsyncIterator[RoleRedis]:
+async def open_redis(context: RoleContext) -> AsyncGenerator[RoleRedis]:
     """The role's Redis, closed at the end. Nothing is retried below us: a lost reply is our idempotence's business."""
     settings = context.settings
     redis = Redis.from_url(
