@@ -71,8 +71,8 @@ def test_scripts_neither_encode_records_nor_ask_another_clock(tree: Tree, banned
 
 def test_scripts_build_no_key_names(tree: Tree) -> None:
     """The first argument of every call on data is a key as it was passed: one of the bucket's, by name."""
-    commands = r"redis\.call\(\s*'(?:[HZ][A-Z]+|P?EXPIRE|DEL|EXISTS|GET|SET)'\s*,\s*([^,)\s]+)"
-    bucket = {"META", "HEADS", "TURNS", "OPS", "REQS", "CALLS", "LEASES", "TIMERS"}
+    commands = r"redis\.call\(\s*'(?:[HXZ][A-Z]+|P?EXPIRE|DEL|EXISTS|GET|SET)'\s*,\s*([^,)\s]+)"
+    bucket = {"META", "HEADS", "TURNS", "OPS", "REQS", "CALLS", "LEASES", "TIMERS", "PROJECTION", "REPLAY"}
     foreign = {
         name: set(re.findall(commands, code(text))) - (bucket if name in bucket_scripts(tree) else {"KEYS[1]"})
         for name, text in scripts(tree).items()

@@ -1,5 +1,7 @@
 """Redis keys: eight per bucket, all in one cluster slot (hash tag `{b<n>}`), always passed to a script together.
 
+A conversation's replay buffer at the edge has two more in the same slot; they are a cache that expires by itself.
+
 Fields inside the hashes (`c` = conversation key, `o` = operation id, `g` = attempt generation):
 
 meta    token, replid, term:<role>, checkpoint:<topic>, opened
@@ -23,6 +25,12 @@ META, HEADS, TURNS, OPS, REQS, CALLS, LEASES, TIMERS = range(8)
 def bucket_keys(prefix: str, bucket: int) -> tuple[str, ...]:
     """The eight keys of a bucket, in the order every script expects."""
     return tuple(f"{prefix}:{{b{bucket}}}:{kind}" for kind in KINDS)
+
+
+def replay_keys(prefix: str, bucket: int, conversation_key: str) -> tuple[str, str]:
+    """A conversation's replay buffer at the edge, in the slot of its bucket: its state (hash), its events (stream)."""
+    slot = f"{prefix}:{{b{bucket}}}"
+    return f"{slot}:projection:{conversation_key}", f"{slot}:replay:{conversation_key}"
 
 
 def instances_key(prefix: str) -> str:

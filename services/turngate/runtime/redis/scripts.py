@@ -19,9 +19,10 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from turngate.runtime.redis.keys import bucket_keys
 from turngate.schemas.errors import LostFence, Retryable, TurngateError
 
-ROOMS = ("validator", "dispatcher", "reassembler", "ledger", "recovery")
-CLOSED_BUCKET_PREFIXES = ("recovery/open_", "recovery/bucket_", "recovery/adopt_")
-"""Scripts that work on a bucket that is not open: they run without the guard, and only ever raise what they find."""
+ROOMS = ("validator", "dispatcher", "reassembler", "ledger", "recovery", "edge")
+CLOSED_BUCKET_PREFIXES = ("recovery/open_", "recovery/bucket_", "recovery/adopt_", "edge/append_")
+"""Scripts that work on a bucket that is not open: they run without the guard, and only ever raise what they find, or
+touch nothing of the bucket (the edge's replay buffer)."""
 
 PLANTS = {"resend": ("dispatcher/accept_v1", "v[7] == arg(3) and v[9] == v[5] and live", "live")}
 """Faults for tests of the audit: a fence taken out of a script. Settings refuse them outside dev."""
@@ -56,11 +57,12 @@ class ScriptFailed(TurngateError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One run of a script on one bucket."""
+    """One run of a script on one bucket. keys: more keys of the bucket's slot, behind the eight."""
 
     script: str
     bucket: int
     args: tuple[str | bytes | int, ...]
+    keys: tuple[str, ...] = ()
 
 
 class Scripts:
@@ -111,7 +113,7 @@ class Scripts:
     async def _send(self, calls: Sequence[Call], term: int) -> list[object]:
         pipe = self._redis.pipeline(transaction=False)
         for call in calls:
-            keys = bucket_keys(self._prefix, call.bucket)
+            keys = (*bucket_keys(self._prefix, call.bucket), *call.keys)
             pipe.evalsha(self._shas[call.script], len(keys), *keys, self._role, term, *call.args)
         try:
             return list(await pipe.execute(raise_on_error=False))
