@@ -57,6 +57,14 @@ class Settings(BaseSettings):
     retries_max: Annotated[int, Field(ge=0, le=5)] = 5
     retry_blocked: bool = False
 
+    edge_tokens: str | None = Field(default=None, repr=False)
+    edge_body_bytes_max: PositiveInt = 1024 * 1024
+    edge_streams_max: PositiveInt = 1_000
+    edge_heartbeat_seconds: Seconds = 15.0
+    edge_replay_events_max: PositiveInt = 1_000
+    edge_replay_bytes_max: PositiveInt = 4 * 1024 * 1024
+    edge_replay_seconds: Seconds = 3_600.0
+
     transaction_timeout_ms: PositiveInt = 10_000
     batch_records_max: Annotated[int, Field(ge=1, le=500)] = 500
     batch_bytes_max: PositiveInt = 16 * 1024 * 1024
