@@ -24,6 +24,7 @@ from turngate.domain.audit import (
     print_entry,
 )
 from turngate.schemas.errors import InvalidRecord, Retryable
+from turngate.topology.reading import read_steadily
 from turngate.topology.topics import TOPICS
 
 FIRST = (
@@ -146,6 +147,7 @@ async def _read(
         auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES,
     )  # fmt: skip
     await consumer.start()
+    read_steadily(consumer)
     try:
         consumer.assign(list(names))
         for place, key in names.items():

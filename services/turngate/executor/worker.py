@@ -25,7 +25,7 @@ from turngate.schemas.errors import ConfigurationError, InvalidRecord, UnknownSc
 from turngate.schemas.registry import decode_any
 from turngate.schemas.tools import ToolCancel, ToolOrder
 from turngate.topology.client import ClientOptions
-from turngate.topology.pacing import pace_empty_fetches
+from turngate.topology.reading import read_steadily
 from turngate.topology.topics import TOPICS
 
 log = logging.getLogger("turngate.executor")
@@ -139,7 +139,7 @@ class ToolExecutor:
         try:
             consumer.subscribe(self._topics, listener=_Assignments(self))
             await consumer.start()
-            pace_empty_fetches(consumer)
+            read_steadily(consumer)
             try:
                 async with asyncio.TaskGroup() as work:
                     committer = work.create_task(self._commit_along(consumer))

@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError
 from turngate.runtime.records import InputRecord
 from turngate.runtime.settings import Settings
 from turngate.schemas.errors import Retryable
+from turngate.topology.reading import read_steadily
 from turngate.topology.topics import TOPICS
 
 POLL_MS = 200
@@ -44,6 +45,7 @@ class KafkaLogReader:
                 **self._settings.kafka_client_options(),
             )
             await consumer.start()
+            read_steadily(consumer)
             self._consumer = consumer
         return self._consumer
 

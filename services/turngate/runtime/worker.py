@@ -36,7 +36,7 @@ from turngate.runtime.settings import Settings
 from turngate.runtime.takeovers import LocalTakeoverCounter, TakeoverCounter
 from turngate.schemas.errors import ConfigurationError
 from turngate.topology.groups import RoleSpec
-from turngate.topology.pacing import pace_empty_fetches
+from turngate.topology.reading import read_steadily
 from turngate.topology.topics import TOPICS
 
 __all__ = ["PartitionHandler", "PartitionStart", "SideProducer", "Worker", "WorkerStatistics"]
@@ -154,7 +154,7 @@ class Worker:
         self._consumer = group_consumer(self._settings, self._group, self._role.isolation)
         self._consumer.subscribe(topics=tuple(self._topics), listener=listener)
         await self._until_stopped(self._consumer.start())
-        pace_empty_fetches(self._consumer)
+        read_steadily(self._consumer)
 
     async def _fetch_until_stopped(self) -> None:
         fetching = asyncio.create_task(self._fetch())

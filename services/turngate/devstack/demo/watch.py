@@ -19,7 +19,7 @@ from turngate.schemas.registry import RECORDS, decode_any
 from turngate.schemas.session import SessionEvent
 from turngate.schemas.turn import Turn
 from turngate.schemas.verdict import Verdict
-from turngate.topology.pacing import pace_empty_fetches
+from turngate.topology.reading import read_steadily
 from turngate.topology.topics import TOPICS
 
 COMMITTED = ("turns", "verdicts", "dispatches", "manifests", "quarantine", "sequences")
@@ -53,7 +53,7 @@ class Watch:
                 enable_auto_commit=False,
             )
             await consumer.start()
-            pace_empty_fetches(consumer)
+            read_steadily(consumer)
             self._consumers.append(consumer)
             self._tasks.append(asyncio.create_task(self._read(consumer)))
         self._producer = AIOKafkaProducer(bootstrap_servers=self._kafka, enable_idempotence=True)
