@@ -218,7 +218,7 @@ def test_schema_refuses(tools: ModuleType, setting: str, complaint: str) -> None
 def test_empty_values_say_what_is_missing(tools: ModuleType) -> None:
     done = tools.render_chart()
     assert done.returncode != 0
-    assert all(path in done.stderr for path in ("/kafka/bootstrap", "/redis/url", "/tenants"))
+    assert all(path in done.stderr for path in ("/kafka/bootstrap", "/redis/url", "/tenants", "/edgeTokensSecret"))
 
 
 def test_every_value_is_in_the_schema() -> None:
