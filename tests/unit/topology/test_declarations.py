@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate.schemas.registry import RECORDS
-from turngate.topology.groups import ROLES
+from turngate.topology.groups import CO_PARTITIONED, ROLES
 from turngate.topology.keys import BUCKETS, bucket_of, buckets_of, check_partitions, murmur2, partition_of
 from turngate.topology.topics import TOPICS
 
@@ -62,9 +62,16 @@ def test_roles_read_declared_topics_that_name_them() -> None:
             assert role.name in TOPICS[name].readers, (role.name, name)
 
 
-def test_inputs_of_the_commit_path_are_co_partitioned() -> None:
+def test_what_a_role_reads_and_what_is_keyed_by_conversation_has_one_partition_count() -> None:
     for role in ROLES.values():
-        assert all(TOPICS[name].keyed for name in role.inputs), role.name
+        assert set(role.inputs) <= CO_PARTITIONED, role.name
+    assert {spec.name for spec in TOPICS.values() if spec.keyed} <= CO_PARTITIONED
+
+
+def test_every_input_but_toolsets_is_keyed_by_conversation() -> None:
+    """A toolset belongs to no conversation and is stored by digest, so recovery may take it from any partition."""
+    unkeyed = {(role.name, name) for role in ROLES.values() for name in role.inputs if not TOPICS[name].keyed}
+    assert unkeyed == {("recovery", "toolsets")}
 
 
 def test_transactional_ids_name_group_and_partition() -> None:

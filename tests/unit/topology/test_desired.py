@@ -92,10 +92,12 @@ def test_missing_topics_wrong_counts_and_unreadable_configs_are_found() -> None:
     del states["turngate.trace.v1"]
     states["turngate.turns.v1"] = replace(states["turngate.turns.v1"], partitions=8)
     states["turngate.toolsets.v1"] = replace(states["turngate.toolsets.v1"], partitions=8)
+    states["turngate.dead-letters.v1"] = replace(states["turngate.dead-letters.v1"], partitions=8)
     states["turngate.control.v1"] = replace(states["turngate.control.v1"], configs=None)
     assert sorted(codes(states)) == [
         ("missing_topic", "error"),
         ("unreadable_configs", "error"),
+        ("wrong_partitions", "error"),
         ("wrong_partitions", "error"),
         ("wrong_partitions", "note"),
     ]

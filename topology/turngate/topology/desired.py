@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from turngate.topology.groups import ROLES, RoleSpec
+from turngate.topology.groups import CO_PARTITIONED, ROLES, RoleSpec
 from turngate.topology.topics import DAY_MS, FOREVER, HOUR_MS, KIB, MIB, TOPICS, TopicSpec
 
 DEV = "dev"
@@ -141,12 +141,13 @@ def missing_offset_findings(uncommitted: Mapping[str, frozenset[Partition]]) -> 
 def partition_findings(spec: TopicSpec, state: TopicState, partitions: int) -> Iterator[TopologyFinding]:
     """The count differs from the wanted one; `apply` never changes it."""
     if state.partitions != partitions:
-        how = "`turngate topology grow` raises it for all keyed topics at once" if spec.keyed else "raise it by hand"
+        bound = spec.name in CO_PARTITIONED
+        how = "`turngate topology grow` raises it for all topics of the fleet at once" if bound else "raise it by hand"
         yield TopologyFinding(
             code="wrong_partitions",
             subject=state.name,
             message=f"has {state.partitions} partitions, wanted {partitions}; apply never changes it: {how}",
-            severity="error" if spec.keyed else "note",
+            severity="error" if bound else "note",
         )
 
 

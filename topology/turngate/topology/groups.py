@@ -67,3 +67,10 @@ ROLES: Mapping[str, RoleSpec] = {
         ),
     )
 }  # fmt: skip
+
+CO_PARTITIONED: frozenset[str] = frozenset(
+    {spec.name for spec in TOPICS.values() if spec.keyed} | {name for role in ROLES.values() for name in role.inputs}
+)
+"""Topics that must all have the same partition count: keyed by conversation, so that a conversation has one partition
+everywhere, or read by a role whatever their key, so that the range assignor hands a process partition p of all its
+inputs. A process that gets p of some of them stops."""

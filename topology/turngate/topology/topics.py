@@ -23,7 +23,7 @@ KeyKind = Literal["conversation", "call", "tenant", "none"]
 class TopicSpec:
     """One topic.
 
-    key: what the record key is; `conversation` topics are co-partitioned. retention_ms: -1 keeps without end.
+    key: what the record key is. retention_ms: -1 keeps without end.
     bytes_max: largest record value, in bytes. writers / readers: role names, `platform`, `executor` or
     `operator`.
     """
@@ -45,7 +45,7 @@ class TopicSpec:
 
     @property
     def keyed(self) -> bool:
-        """Whether the topic is co-partitioned by conversation."""
+        """Whether the record key is the conversation's, which then lies on its key's partition."""
         return self.key == "conversation"
 
 
