@@ -217,7 +217,9 @@ class Worker:
                     await consumer.getmany(TopicPartition("", 0), timeout_ms=0)
                     await asyncio.sleep(ALL_FULL_SECONDS)
                     continue
-                fetched = await consumer.getmany(*open_inputs, timeout_ms=POLL_MS)
+                # In portions: a broker need not honour the limits of a fetch, but a queue ends where it is full.
+                portion = self._settings.batch_records_max
+                fetched = await consumer.getmany(*open_inputs, timeout_ms=POLL_MS, max_records=portion)
             except (NoOffsetForPartitionError, OffsetOutOfRangeError) as error:
                 raise MissingOffset(_gone_text(self._group, error)) from error
             except KafkaError as error:

@@ -147,24 +147,27 @@ async def test_a_world_that_is_not_ready_loses_nothing(lab: Any, echo: Any, wait
 
 
 async def test_a_slow_handler_pushes_back_and_stays_in_the_group(lab: Any, echo: Any, wait: Any, key_on: Any) -> None:
-    class Slow(echo):  # type: ignore[misc]
+    portion, queue_bytes, value = 5, 400_000, b"x" * 20_000
+    released = asyncio.Event()
+
+    class Stuck(echo):  # type: ignore[misc]
         async def step(self, records: Sequence[InputRecord]) -> StepResult:
-            await asyncio.sleep(0.02)
+            await released.wait()
             return await super().step(records)
 
-    handlers = {number: Slow() for number in range(4)}
-    value = b"x" * 20_000
+    handlers = {number: Stuck() if number == 0 else echo() for number in range(4)}
     await lab.produce("turn-requests", [(key_on(0), value, None) for _ in range(300)])
-    await lab.produce("turn-requests", [(key_on(1), b"{}", None) for _ in range(10)])
-    worker = lab.worker(handlers.__getitem__, queue_bytes_max=400_000, batch_records_max=5)
-    most = 0
+    worker = lab.worker(handlers.__getitem__, queue_bytes_max=queue_bytes, batch_records_max=portion)
     async with lab.running(worker):
-        while sum(len(step) for step in handlers[0].steps) < 300:
-            most = max(most, worker.statistics().queued)
-            await asyncio.sleep(0.01)
-        assert sum(len(step) for step in handlers[1].steps) == 10
-        assert worker.statistics().lost == 0
-    assert most < 300
+        await wait(lambda: worker.statistics().queued * len(value) >= queue_bytes - portion * len(value))
+        # Ten round trips of another partition: without pushing back, ten more portions of this one would be queued.
+        for number in range(10):
+            await lab.produce("turn-requests", [(key_on(1), b"{}", None)])
+            await wait(lambda done=number + 1: sum(len(step) for step in handlers[1].steps) == done)
+        assert worker.statistics().queued <= queue_bytes // len(value) + portion
+        released.set()
+        await wait(lambda: sum(len(step) for step in handlers[0].steps) == 300)
+        assert (worker.statistics().lost, worker.statistics().takeovers) == (0, 4)
     assert len(await lab.values("verdicts")) == 310
 
 
