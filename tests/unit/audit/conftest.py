@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from turngate.domain.audit import AuditLog, AuditReport, Entry, ReceiveLine, audit, entry_of
+from turngate.domain.audit import AuditLog, AuditReport, Entry, ReceiveLine, Status, audit, entry_of
 from turngate.schemas.base import Record
 from turngate.schemas.blocks import Block, BlockContent, ToolEdge, content_digest
 from turngate.schemas.codec import encode
@@ -123,6 +123,23 @@ class Story:
         spoiled = type(record).model_validate(plain)
         self.rows[place] = (topic, time_ms, spoiled)
         return spoiled
+
+    def rewrite(self, revision: int, **fields: object) -> None:
+        """Change a turn and make its receipt agree with itself again."""
+        turn = self.change(self.find(Turn, revision=revision), **fields)
+        if turn.receipt is not None:
+            receipt = turn.receipt.model_copy(update={"turn_digest": turn_digest(turn)})
+            self.change(self.find(Turn, revision=revision), receipt=receipt)
+
+    def resequence(self, place: int, **fields: object) -> None:
+        """Change a sequence and everything that names its digest, so that only the change itself is wrong."""
+        _, _, command = self.rows[place]
+        bare = MessageSequence.model_validate(command.sequence.model_dump(by_alias=False, exclude_none=True) | fields)
+        digest = sequence_digest(bare)
+        sequence = bare.model_copy(update={"sequence_digest": digest})
+        spec = command.spec.model_copy(update={"sequence_digest": digest})
+        self.change(place, sequence=sequence, spec=spec)
+        self.change(self.find(Verdict, operation_id=spec.operation_id), sequence_digest=digest)
 
     def drop(self, place: int) -> None:
         """Take one record out."""
@@ -406,3 +423,23 @@ def story() -> Story:
 @pytest.fixture(scope="session")
 def blank() -> Callable[[], Story]:
     return Story
+
+
+@pytest.fixture
+def assert_refuted() -> Callable[[Story, str], None]:
+    """The audit refutes an invariant, shows where, and quotes no content."""
+
+    def check(story: Story, invariant: str) -> None:
+        report = story.audit()
+        result = report.of(invariant)
+        assert result.status is Status.REFUTED, [(r.invariant, [b.why for b in r.breaches]) for r in report.results]
+        assert report.exit_code == 1
+        assert invariant in report.refuted
+        first = result.breaches[0]
+        assert first.why
+        assert first.timeline
+        assert list(first.timeline) == sorted(first.timeline, key=lambda row: row.time_ms)
+        content = ("Let me th", "I will look", "result one", "result two", "Find both", "Both found", '"q"')
+        assert not any(word in row.gist for row in first.timeline for word in content)
+
+    return check
