@@ -7,7 +7,8 @@ whatever that producer committed since: records that were committed and are neve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
@@ -18,6 +19,11 @@ from turngate.topology.pacing import pace_empty_fetches
 Aborted = tuple[int, int]
 """Producer id and first offset of an aborted transaction, as a fetch response names it."""
 
+_HEADER = struct.Struct(">qiibihiqqqhii")
+"""Of a record batch (magic 2): offset, length, epoch, magic, crc, attributes, then the producer id at index 9."""
+_LENGTH_END = 12
+_CONTROL = 0x20
+
 
 def read_steadily(consumer: object) -> None:
     """Prepares a started aiokafka consumer. Call it once, before the first record is asked for."""
@@ -25,30 +31,46 @@ def read_steadily(consumer: object) -> None:
     _drop_ended_aborts(consumer)
 
 
-def reaching(aborted: Iterable[Aborted], fetch_offset: int, data: bytes) -> list[Aborted]:
-    """The aborted transactions that reach into a fetched range.
+def reaching(aborted: Iterable[Aborted], fetch_offset: int, data: bytes) -> tuple[list[Aborted], bytes]:
+    """The aborted transactions that reach into a fetched range, and as much of the range as that can be said of.
 
     One that began before the range and reaches into it ends there with an abort marker, and until then its producer
-    writes nothing else. So where the producer's first marker in the range commits, it had ended before.
+    writes nothing else. So where the producer's first marker in the range commits, it had ended before. Where the range
+    is cut before that marker, it is cut before the producer's first batch: the next fetch begins there.
     """
     entries = list(aborted)
-    if all(first >= fetch_offset for _, first in entries):
-        return entries
-    commits = _first_markers(data)
-    return [(pid, first) for pid, first in entries if first >= fetch_offset or not commits.get(pid, False)]
+    earlier = {pid for pid, first in entries if first < fetch_offset}
+    if not earlier:
+        return entries, data
+    commits: dict[int, bool] = {}
+    begins: dict[int, int] = {}
+    for place, size, pid, control in _batches(data):
+        begins.setdefault(pid, place)
+        if control and pid in earlier:
+            commits.setdefault(pid, _commits(data[place : place + size]))
+    cut = min((begins[pid] for pid in earlier if pid in begins and pid not in commits), default=len(data))
+    if cut > 0:
+        data = data[:cut]
+    kept = [(pid, first) for pid, first in entries if first >= fetch_offset or not commits.get(pid, False)]
+    return kept, data
 
 
-def _first_markers(data: bytes) -> dict[int, bool]:
-    """Producer id -> whether its first marker in these batches commits."""
-    found: dict[int, bool] = {}
-    records = MemoryRecords(data)
-    while records.has_next():
-        batch: Any = records.next_batch()
-        if getattr(batch, "is_control_batch", False) and batch.producer_id not in found:
-            marker = next(iter(batch), None)
-            if marker is not None:
-                found[batch.producer_id] = ControlRecord.parse(marker.key) != ABORT_MARKER
-    return found
+def _batches(data: bytes) -> Iterator[tuple[int, int, int, bool]]:
+    """Place, size in bytes, producer id and whether it is a control batch, of every whole batch."""
+    place = 0
+    while place + _HEADER.size <= len(data):
+        header = _HEADER.unpack_from(data, place)
+        size = _LENGTH_END + header[1]
+        if header[3] != 2 or place + size > len(data):
+            return
+        yield place, size, header[9], bool(header[5] & _CONTROL)
+        place += size
+
+
+def _commits(control_batch: bytes) -> bool:
+    batch: Any = MemoryRecords(control_batch).next_batch()
+    marker = next(iter(batch), None)
+    return marker is not None and ControlRecord.parse(marker.key) != ABORT_MARKER
 
 
 def _drop_ended_aborts(consumer: object) -> None:
@@ -85,5 +107,5 @@ def _mended(row: tuple[Any, ...], fetch_offset: int) -> tuple[Any, ...]:
     entries = _aborted(row)
     if not entries:
         return row
-    kept = reaching([(entry[0], entry[1]) for entry in entries], fetch_offset, bytes(row[-1] or b""))
-    return tuple(kept if part is entries else part for part in row)
+    kept, data = reaching([(entry[0], entry[1]) for entry in entries], fetch_offset, bytes(row[-1] or b""))
+    return (*(kept if part is entries else part for part in row[:-1]), data)

@@ -51,6 +51,7 @@ class Watch:
                 isolation_level=isolation,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
+                max_partition_fetch_bytes=16 * 1024 * 1024,
             )
             await consumer.start()
             read_steadily(consumer)
