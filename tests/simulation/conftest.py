@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
@@ -17,6 +17,7 @@ from turngate.ledger.service import LedgerDeps, LedgerHandler
 from turngate.reassembler.service import ReassemblerDeps, ReassemblerHandler
 from turngate.recovery.reconcile import Reconciler
 from turngate.recovery.service import RecoveryDeps, RecoveryHandler
+from turngate.recovery.store import RecoveryStore
 from turngate.recovery.toolsets import ToolsetLoader
 from turngate.runtime.clock import ManualClock
 from turngate.runtime.endpoints import Endpoint
@@ -26,16 +27,20 @@ from turngate.runtime.records import InputRecord
 from turngate.runtime.redis.registry import Toolsets
 from turngate.runtime.redis.scripts import Scripts
 from turngate.schemas.blocks import BlockContent
+from turngate.schemas.envelope import conversation_key
 from turngate.schemas.requests import NewBlock, TurnOptions, TurnRequest
 from turngate.schemas.tools import ReplyTo, ToolDeclaration, Toolset, toolset_digest
-from turngate.testing.fleet import Fleet
+from turngate.testing.fleet import Fleet, HandlerFactory
 from turngate.testing.memory_log import MemoryLog
 from turngate.testing.scripted import Answer, ScriptedRelays
-from turngate.topology.keys import buckets_of, partition_of
+from turngate.topology.keys import bucket_of, partition_of
 from turngate.validator.service import ValidatorDeps, ValidatorHandler
 
 TENANT = "acme"
 LEASE_MS = 400
+CONVERSATIONS = tuple(f"c{number}" for number in range(8))
+BUCKETS_IN_USE = sorted({bucket_of(conversation_key(TENANT, name)) for name in CONVERSATIONS})
+"""Recovery owns these alone: looking into the other thousand at every step is all that a run would be busy with."""
 
 
 class MemoryReader:
@@ -77,6 +82,7 @@ class World:
     fencer: MemoryFencer
 
     def ask(self, conversation: str, request_id: str, text: str | None, **options: object) -> None:
+        assert conversation in CONVERSATIONS, "recovery would not own its bucket"
         request = TurnRequest(
             tenant=TENANT,
             conversation=conversation,
@@ -111,6 +117,66 @@ def toolset() -> Toolset:
 MakeWorld = Callable[..., World]
 
 
+@dataclass(frozen=True)
+class Common:
+    """What all roles of a world share."""
+
+    redis: Redis
+    prefix: str
+    log: MemoryLog
+    relays: ScriptedRelays
+    endpoints: dict[str, Endpoint]
+    clock: ManualClock
+    toolsets: Toolsets
+    reader: MemoryReader
+    fencer: MemoryFencer
+    metrics: Metrics = field(default_factory=Metrics)
+    tenants: frozenset[str] = frozenset({TENANT})
+
+    def scripts(self, role: str) -> Scripts:
+        return Scripts(self.redis, self.prefix, role)
+
+    def buckets(self, partition: int) -> list[int]:
+        return [bucket for bucket in BUCKETS_IN_USE if bucket % self.log.partitions == partition]
+
+    def reconciler(self, partition: int, store: RecoveryStore) -> Reconciler:
+        return Reconciler(
+            partition=partition,
+            buckets=self.buckets(partition),
+            store=store,
+            reader=self.reader,
+            fencer=self.fencer,
+            transactional_id=lambda role, number: f"{role}.{number}",
+            new_token=lambda: "token",
+            lease_ms=LEASE_MS,
+        )
+
+
+def factories(c: Common) -> dict[str, HandlerFactory]:
+    """The commit path's real handlers."""
+    v = ValidatorDeps(c.scripts("validator"), c.toolsets, c.endpoints, c.tenants, c.clock, c.metrics)
+    d = DispatcherDeps(
+        c.scripts("dispatcher"), c.toolsets, c.endpoints, c.tenants, c.relays, c.clock, c.metrics,
+        "d-0", 1, LEASE_MS, "r",
+    )  # fmt: skip
+    r = ReassemblerDeps(c.scripts("reassembler"), c.toolsets, c.metrics, RetryPolicy(base_ms=1, ceiling_ms=1))
+    led = LedgerDeps(
+        c.scripts("ledger"), c.toolsets, c.tenants, c.clock, c.metrics,
+        lambda key: ReplyTo(topic="tool-results", partition=partition_of(key, c.log.partitions)),
+    )  # fmt: skip
+    rec = RecoveryDeps(
+        c.scripts("recovery"), c.endpoints, c.tenants, c.clock, c.reader, c.reconciler, c.buckets,
+        ToolsetLoader(c.reader, c.toolsets, c.log.partitions), LEASE_MS,
+    )  # fmt: skip
+    return {
+        "validator": lambda p: ValidatorHandler(v),
+        "dispatcher": lambda p: DispatcherHandler(d),
+        "reassembler": lambda p: ReassemblerHandler(r),
+        "ledger": lambda p: LedgerHandler(led),
+        "recovery": lambda p: RecoveryHandler(p, rec),
+    }
+
+
 @pytest.fixture
 async def make_world(stack: Stack, redis_prefix: str) -> AsyncIterator[MakeWorld]:
     """Builds a world from an answer function; one Redis key prefix for each."""
@@ -120,9 +186,6 @@ async def make_world(stack: Stack, redis_prefix: str) -> AsyncIterator[MakeWorld
     def build(answer: Callable[[Relay], Answer], *, seed: int = 1, partitions: int = 1, closes: bool = True) -> World:
         prefix = f"{redis_prefix}{len(made)}"
         log = MemoryLog(partitions=partitions)
-        clock = ManualClock()
-        metrics = Metrics()
-        toolsets = Toolsets(client, prefix)
         endpoint = Endpoint(
             name="openai",
             api="openai-chat",
@@ -130,54 +193,14 @@ async def make_world(stack: Stack, redis_prefix: str) -> AsyncIterator[MakeWorld
             base_url="http://127.0.0.1:1/v1",
             close_ends_generation=closes,
         )
-        endpoints = {"openai": endpoint}
-        relays = ScriptedRelays(log, answer)
-        tenants = frozenset({TENANT})
-        reader, fencer = MemoryReader(log), MemoryFencer()
-
-        def scripts(role: str) -> Scripts:
-            return Scripts(client, prefix, role)
-
-        v = ValidatorDeps(scripts("validator"), toolsets, endpoints, tenants, clock, metrics)
-        d = DispatcherDeps(
-            scripts("dispatcher"), toolsets, endpoints, tenants, relays, clock, metrics, "d-0", 1, LEASE_MS, "r"
-        )
-        r = ReassemblerDeps(scripts("reassembler"), toolsets, metrics, RetryPolicy(base_ms=1, ceiling_ms=1))
-        led = LedgerDeps(
-            scripts("ledger"), toolsets, tenants, clock, metrics,
-            lambda key: ReplyTo(topic="tool-results", partition=partition_of(key, partitions)),
+        common = Common(
+            client, prefix, log, ScriptedRelays(log, answer), {"openai": endpoint}, ManualClock(),
+            Toolsets(client, prefix), MemoryReader(log), MemoryFencer(),
         )  # fmt: skip
-
-        def reconciler(partition: int, store: object) -> Reconciler:
-            return Reconciler(
-                partition=partition,
-                buckets=buckets_of(partition, partitions),
-                store=store,
-                reader=reader,
-                fencer=fencer,
-                transactional_id=lambda role, number: f"{role}.{number}",
-                new_token=lambda: "token",
-                lease_ms=LEASE_MS,
-            )
-
-        rec = RecoveryDeps(
-            scripts("recovery"), endpoints, tenants, clock, reader, reconciler,
-            lambda partition: buckets_of(partition, partitions), ToolsetLoader(reader, toolsets, partitions), LEASE_MS,
-        )  # fmt: skip
-        fleet = Fleet(
-            log,
-            {
-                "validator": lambda p: ValidatorHandler(v),
-                "dispatcher": lambda p: DispatcherHandler(d),
-                "reassembler": lambda p: ReassemblerHandler(r),
-                "ledger": lambda p: LedgerHandler(led),
-                "recovery": lambda p: RecoveryHandler(p, rec),
-            },
-            Random(seed),
-        )
-        world = World(client, prefix, log, fleet, relays, clock, toolset(), fencer)
+        fleet = Fleet(log, factories(common), Random(seed))
+        tools = toolset()
+        world = World(client, prefix, log, fleet, common.relays, common.clock, tools, common.fencer)
         made.append(world)
-        tools = world.toolset
         log.append(
             output(
                 "toolsets", tools, tenant=TENANT, conversation="toolset", event_id="toolset", role="test", partition=0
