@@ -31,7 +31,6 @@ from turngate.schemas.tools import Toolset
 
 TOPIC = "stream-events"
 COMPILED_MAX = 256
-BEGUN_MAX = 10_000
 BEGIN_TYPE = b"io.turngate.StreamBegin.v1"
 
 
@@ -64,7 +63,6 @@ class ReassemblerHandler:
         self._streams = OpenStreams(0)
         self._views: dict[str, AttemptView] = {}
         self._given: dict[int, list[Output]] = {}
-        self._begun: set[tuple[str, int]] = set()
         self._quarantine = FrameQuarantine(deps.metrics)
         self._compiled: OrderedDict[str, tuple[CompiledToolset, Toolset]] = OrderedDict()
         self._conclusions = self._conclude_with(self._store)
@@ -78,7 +76,6 @@ class ReassemblerHandler:
         self._conclusions = self._conclude_with(self._store)
         self._streams = OpenStreams(int(position.metadata or position.offset))
         self._given = {}
-        self._begun = set()
 
     async def stop(self) -> None:
         self._deps.metrics.open_streams.set(0)
@@ -88,8 +85,6 @@ class ReassemblerHandler:
             return StepResult()
         if self._streams.expect([record.offset for record in records]):
             self._given = {}
-            if len(self._begun) > BEGUN_MAX:
-                self._begun = set()
         refs = [self._ref(record) for record in records]
         await self._look_up(records, refs)
         outputs: list[Output] = []
@@ -148,8 +143,10 @@ class ReassemblerHandler:
         if stream is None:
             view = await self._view(record, ref)
             refusal = self._refusal(record, ref, view)
+            if refusal == "consumed" and not self._reopens(record, ref, view):
+                return []
             if refusal == "consumed":
-                return self._consumed(record, ref, view, muted)
+                refusal = None
             if refusal is not None and muted:
                 return []
             if refusal == "decided":
@@ -179,7 +176,7 @@ class ReassemblerHandler:
         if not view.state:
             return "unknown_operation"
         if ref.generation <= view.decided:
-            return "consumed" if record.offset < view.decided_at() else "decided"
+            return "consumed" if record.offset < view.decided_at(ref.generation) else "decided"
         if ref.generation < view.generation:
             return "late_generation"
         if ref.generation > view.generation:
@@ -190,16 +187,14 @@ class ReassemblerHandler:
             return "unknown_relay"
         return None
 
-    def _consumed(self, record: InputRecord, ref: AttemptRef, view: AttemptView, muted: bool) -> list[Output]:
-        """A frame read before its attempt's outcome. The transaction that followed may have been aborted: the outcome's
-        records are stored, but request_begin belongs to the first `begin` and is written again with it."""
-        if (record.header("ce_type") or b"") != BEGIN_TYPE:
-            return []
-        known = (ref.operation_id, ref.generation) in self._begun
-        self._begun.add((ref.operation_id, ref.generation))
-        if known or muted or not self._begins(record, ref, view):
-            return []
-        return [AttemptEvents(decode_model(OperationSpec, view.spec), ref.generation).begin(record.timestamp_ms)]
+    def _reopens(self, record: InputRecord, ref: AttemptRef, view: AttemptView) -> bool:
+        """Whether a `begin` read before its attempt's outcome opens the stream once more.
+
+        It does where the transaction of that outcome has not been committed: the outcome's records are stored, but what
+        was shown since the last commit, request_begin included, is only to be had by feeding the frames again.
+        """
+        published = view.decided_at(ref.generation) < self._streams.muted_until
+        return not published and (record.header("ce_type") or b"") == BEGIN_TYPE
 
     @staticmethod
     def _begins(record: InputRecord, ref: AttemptRef, view: AttemptView) -> bool:
@@ -208,7 +203,7 @@ class ReassemblerHandler:
 
     async def _again(self, record: InputRecord, ref: AttemptRef, view: AttemptView) -> list[Output]:
         """A frame of a decided attempt: the very one that decided it is answered from store, others are late."""
-        if view.outcome_source == source_of(record) or view.state == "CANCELLED":
+        if view.source(ref.generation) == source_of(record) or view.state == "CANCELLED":
             frame = parse(record)
             if isinstance(frame, EndFrame | ResolveFrame):
                 return await self._conclusions.repeat(record, frame)
@@ -261,6 +256,8 @@ class ReassemblerHandler:
                 tool_choice="forced" if spec.options.tool_choice.mode == "forced" else None,
             ),
             events=AttemptEvents(spec, ref.generation),
+            # Of an attempt that another one has succeeded the bind was answered long ago.
+            bound=ref.generation < view.generation,
         )
 
     async def _tools(self, digest: str | None) -> CompiledToolset:

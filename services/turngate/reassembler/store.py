@@ -15,7 +15,8 @@ FIELDS = 15
 class AttemptView:
     """What Redis says of an operation when one of its frames is read.
 
-    decided: highest generation with an outcome, and where the frame that caused it was read (`topic/partition@offset`).
+    decided: highest generation with an outcome. sources: per generation up to it, where the frame that caused its
+    outcome was read (`topic/partition@offset`; empty where it is not known).
     began: generation whose request_begin is known to be written, 0 where none; began_at: offset of the frame that told.
     """
 
@@ -31,15 +32,19 @@ class AttemptView:
     evidence: str
     began: int
     began_at: int
-    outcome_source: str
+    sources: tuple[str, ...]
 
-    def decided_at(self) -> int:
-        """Offset of the frame that caused the outcome; -1 where none is known."""
-        _, _, offset = self.outcome_source.rpartition("@")
+    def source(self, generation: int) -> str:
+        """What caused the outcome of a generation; empty where it has none, or none is known."""
+        return self.sources[generation - 1] if 0 < generation <= len(self.sources) else ""
+
+    def decided_at(self, generation: int) -> int:
+        """Offset of the frame that caused the outcome of a generation; -1 where none is known."""
+        _, _, offset = self.source(generation).rpartition("@")
         return int(offset) if offset else -1
 
 
-UNKNOWN_OPERATION = AttemptView("", 0, 0, b"", b"", False, "", "", 0, "", 0, -1, "")
+UNKNOWN_OPERATION = AttemptView("", 0, 0, b"", b"", False, "", "", 0, "", 0, -1, ())
 
 
 class ReassemblerStore:
@@ -92,5 +97,5 @@ def _view(row: Sequence[bytes]) -> AttemptView:
         evidence=row[12].decode(),
         began=int(began or 0),
         began_at=int(began_at or -1),
-        outcome_source=row[14].decode(),
+        sources=tuple(row[14].decode().split("|")),
     )

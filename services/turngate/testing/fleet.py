@@ -22,7 +22,8 @@ from turngate.topology.groups import ROLES, RoleSpec
 
 HandlerFactory = Callable[[int], PartitionHandler]
 Fault = str | None
-"""None, `before` (the process dies before its step), `abort` (after the step, before the commit), `after`."""
+"""None, or when the process dies: `before` its step; `lost`: after the step, before anything of it reached the broker;
+`abort`: after its outputs did, before the commit; `after` the commit."""
 
 
 @dataclass(slots=True)
@@ -107,12 +108,12 @@ class Fleet:
         if what == "before":
             seat.handler = None
             return True
-        await self._steps(seat, records, aborted=what == "abort")
+        await self._steps(seat, records, what)
         if what is not None:
             seat.handler = None
         return True
 
-    async def _steps(self, seat: Seat, records: list[InputRecord], *, aborted: bool) -> None:
+    async def _steps(self, seat: Seat, records: list[InputRecord], fault: Fault) -> None:
         assert seat.handler is not None
         try:
             result = await seat.handler.step(records)
@@ -125,8 +126,8 @@ class Fleet:
             for record in records:
                 await self._one(seat, record)
             return
-        if aborted:
-            for out in result.outputs:
+        if fault in ("abort", "lost"):
+            for out in result.outputs if fault == "abort" else ():
                 self.log.append(out, aborted=True)
             return
         self._commit(seat, records, result)
