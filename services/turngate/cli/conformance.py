@@ -24,6 +24,7 @@ from turngate.domain.stream.conformance import (
     read_fixture,
 )
 from turngate.domain.stream.sse_text import data_payloads
+from turngate.schemas.errors import Refused
 
 EXIT_USAGE = 64
 _FORMS = ("json", "text", "junit")
@@ -105,10 +106,10 @@ def _judge(name: str, source: _SseInput | None) -> Report:
 
 def _sse_fixture(data: bytes, digest: str, source: _SseInput) -> Fixture:
     try:
-        body = data.decode("utf-8")
-    except UnicodeDecodeError:
+        events = data_payloads(data)
+    except Refused:
         raise UnreadableFixture("the file is not UTF-8") from None
-    return Fixture(source.profile, source.tool_schemas, data_payloads(body), source.tool_choice, None, digest)
+    return Fixture(source.profile, source.tool_schemas, events, source.tool_choice, None, digest)
 
 
 def _print_reports(form: str, files: Sequence[str], reports: Sequence[Report]) -> None:

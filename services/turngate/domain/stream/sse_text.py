@@ -1,24 +1,107 @@
-"""The data payloads of a recorded SSE body, by the WHATWG line rules; for whole files, not for sockets."""
+"""Server-sent events by the WHATWG rules, as bytes come in: one reading of a stream for sockets and for recorded files.
+
+Two things are stricter than the rules. An event is bounded, and so is a line that never ends. Bytes that are not UTF-8
+are refused instead of replaced: a replaced character would become history as if the provider had sent it.
+"""
 
 from __future__ import annotations
 
 import re
 
-_LINE_END = re.compile(r"\r\n|\n|\r")
+from turngate.schemas.errors import Refused
+
+EVENT_BYTES_MAX = 1024 * 1024
+"""Lines of data of one event, and any other line."""
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BOM = b"\xef\xbb\xbf"
 
 
-def data_payloads(body: str) -> list[str]:
-    """The data of every dispatched event, in order. An event that no blank line ends is not dispatched."""
-    out: list[str] = []
-    data: list[str] = []
-    lines = _LINE_END.split(body.removeprefix("\ufeff"))
-    for line in lines[:-1]:  # what follows the last line end is no line yet
-        if line == "":
-            if data:
-                out.append("\n".join(data))
-                data.clear()
-            continue
-        field, _, value = line.partition(":")
-        if field == "data":
-            data.append(value.removeprefix(" "))
-    return out
+class SseDecoder:
+    """Bytes in, data of dispatched events out. An event that no blank line has ended is never given out."""
+
+    def __init__(self, event_bytes_max: int = EVENT_BYTES_MAX) -> None:
+        self._event_bytes_max = event_bytes_max
+        self._line: list[bytes] = []
+        self._line_bytes = 0
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._after_cr = False
+        self._first = True
+        self._refused: Refused | None = None
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """The data of the events these bytes complete, in order; where the bytes are split makes no difference.
+
+        Raises Refused, `event_too_large` or `invalid_unicode`, from then on at every call. Events that were complete
+        before are given out first, and the next call raises.
+        """
+        if self._refused is not None:
+            raise self._refused
+        if self._after_cr and chunk:
+            # The CR has ended its line already; the LF of a CRLF that was split belongs to it.
+            self._after_cr = False
+            chunk = chunk.removeprefix(b"\n")
+        if not chunk:
+            return []
+        self._after_cr = chunk.endswith(b"\r")
+        lines = _LINE_END.split(chunk) if b"\r" in chunk else chunk.split(b"\n")
+        rest = lines.pop()
+        events: list[str] = []
+        try:
+            for line in lines:
+                self._take(self._whole(line), events)
+            self._keep(rest)
+        except Refused as error:
+            self._refused = error
+            self._line.clear()
+            self._data.clear()
+            if not events:
+                raise
+        return events
+
+    def _keep(self, part: bytes) -> None:
+        if part:
+            self._line.append(part)
+            self._line_bytes += len(part)
+            self._bound(self._line_bytes)
+
+    def _whole(self, end: bytes) -> bytes:
+        if self._line:
+            self._line.append(end)
+            end = b"".join(self._line)
+            self._line.clear()
+            self._line_bytes = 0
+        self._bound(len(end))
+        if self._first:
+            self._first = False
+            return end.removeprefix(_BOM)
+        return end
+
+    def _bound(self, line_bytes: int) -> None:
+        if self._data_bytes + line_bytes > self._event_bytes_max:
+            raise Refused(f"an event has more than {self._event_bytes_max} bytes", code="event_too_large")
+
+    def _take(self, line: bytes, events: list[str]) -> None:
+        if line == b"":
+            if self._data:
+                data = b"\n".join(self._data)
+                self._data.clear()
+                self._data_bytes = 0
+                try:
+                    events.append(data.decode("utf-8"))
+                except UnicodeDecodeError:
+                    raise Refused("an event is not UTF-8", code="invalid_unicode") from None
+            return
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" "))
+            self._data_bytes += len(line)
+
+
+def data_payloads(body: bytes) -> list[str]:
+    """The data of every event of a whole recorded body, of any size. Raises Refused (`invalid_unicode`)."""
+    decoder = SseDecoder(len(body))
+    events = decoder.feed(body)
+    decoder.feed(b"")
+    return events
