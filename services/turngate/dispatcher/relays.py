@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import orjson
+
 from turngate.dispatcher.store import Held, LeaseStore
 from turngate.runtime.clock import Clock
 from turngate.runtime.endpoints import Endpoint
@@ -26,7 +28,9 @@ from turngate.schemas.stream import BeginFrame, EndCause, EndFrame, EventsFrame,
 
 ROLE = "dispatcher"
 FRAME_BYTES_MAX = 512 * 1024
-"""Events of one frame; well below the topic's limit, whatever one read of the socket brought."""
+"""Events of one frame as JSON; well below the topic's limit, whatever one read of the socket brought."""
+JSON_BYTES_PER_CHARACTER_MAX = 6
+"""A control character: the longest escape JSON has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,10 @@ class Relay:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a provider stream ended. written: whether any byte of the request may have reached the provider."""
+    """How a provider stream ended. error_class: of `http` the provider table's; else why we ended it ourselves.
+
+    rejected: the answer proves that nothing was generated.
+    """
 
     cause: EndCause
     status: int | None = None
@@ -321,13 +328,13 @@ def _evidence(endpoint: Endpoint, ended: Ended) -> Evidence | None:
 
 def _chunks(events: Sequence[str]) -> list[Sequence[str]]:
     """Splits a batch so that no frame outgrows its topic; most batches are one chunk."""
-    if sum(map(len, events)) * 4 <= FRAME_BYTES_MAX:
+    if sum(map(len, events)) * JSON_BYTES_PER_CHARACTER_MAX <= FRAME_BYTES_MAX:
         return [events]
     chunks: list[Sequence[str]] = []
     current: list[str] = []
     size = 0
     for event in events:
-        length = len(event.encode("utf-8", "surrogatepass"))
+        length = len(orjson.dumps(event))
         if current and size + length > FRAME_BYTES_MAX:
             chunks.append(current)
             current, size = [], 0

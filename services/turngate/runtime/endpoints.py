@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -11,6 +12,19 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints,
 from pydantic.alias_generators import to_camel
 
 from turngate.schemas.errors import ConfigurationError
+
+OWN_HEADERS = frozenset({
+    "accept", "accept-encoding", "anthropic-beta", "anthropic-version", "api-key", "authorization", "connection",
+    "content-length", "content-type", "cookie", "expect", "host", "idempotency-key", "openai-beta",
+    "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "x-api-key", "x-goog-api-key",
+    "x-turngate-generation", "x-turngate-operation",
+})  # fmt: skip
+"""Headers an operator cannot set: credentials have settings of their own, the adapter's are part of the request digest,
+the rest is the client's."""
+
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
+"""Printable ASCII: anything else the HTTP client refuses in words that quote it."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:@+-]{0,127}$")]
 
@@ -28,7 +42,7 @@ class Endpoint(BaseModel):
     name: Name
     api: Literal["openai-chat", "anthropic"]
     profile: str
-    base_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]+$")]
+    base_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#@/]+(?:/[^\s?#]*)?$")]
     credential_env: str | None = None
     credential_file: Path | None = None
     close_ends_generation: bool = False
@@ -42,10 +56,21 @@ class Endpoint(BaseModel):
             raise ValueError("names both credentialEnv and credentialFile: keep one")
         return self
 
+    @model_validator(mode="after")
+    def _plain_headers(self) -> Self:
+        for name, value in self.headers.items():
+            if HEADER_NAME.fullmatch(name) is None or HEADER_VALUE.fullmatch(value) is None:
+                raise ValueError("headers must be names and values of printable ASCII")
+            if name.lower() in OWN_HEADERS:
+                raise ValueError(f"headers cannot set {name.lower()}: turngate sends its own")
+        if len({name.lower() for name in self.headers}) != len(self.headers):
+            raise ValueError("headers name one twice")
+        return self
+
     def credential(self, environ: Mapping[str, str] = os.environ) -> SecretStr | None:
         """The credential as it is now, so that a rotated file is seen; None where none is declared.
 
-        Raises ConfigurationError where it is declared and missing.
+        Raises ConfigurationError where it is declared and missing, or cannot be sent in a header.
         """
         if self.credential_env is not None:
             value = environ.get(self.credential_env, "")
@@ -57,6 +82,8 @@ class Endpoint(BaseModel):
             return None
         if not value:
             raise ConfigurationError(f"endpoint {self.name}: its credential's {source} is missing or empty")
+        if HEADER_VALUE.fullmatch(value) is None:
+            raise ConfigurationError(f"endpoint {self.name}: its credential's {source} is not printable ASCII")
         return SecretStr(value)
 
 
