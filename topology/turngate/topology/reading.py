@@ -20,7 +20,8 @@ Aborted = tuple[int, int]
 """Producer id and first offset of an aborted transaction, as a fetch response names it."""
 
 _HEADER = struct.Struct(">qiibihiqqqhii")
-"""Of a record batch (magic 2): offset, length, epoch, magic, crc, attributes, then the producer id at index 9."""
+"""Of a record batch (magic 2): offset, length, epoch, magic, crc, attributes, last offset's delta, two times, producer
+id, its epoch, sequence, count."""
 _LENGTH_END = 12
 _CONTROL = 0x20
 
@@ -31,12 +32,15 @@ def read_steadily(consumer: object) -> None:
     _drop_ended_aborts(consumer)
 
 
-def reaching(aborted: Iterable[Aborted], fetch_offset: int, data: bytes) -> tuple[list[Aborted], bytes]:
+def reaching(
+    aborted: Iterable[Aborted], fetch_offset: int, data: bytes, stable_offset: int
+) -> tuple[list[Aborted], bytes]:
     """The aborted transactions that reach into a fetched range, and as much of the range as that can be said of.
 
     One that began before the range and reaches into it ends there with an abort marker, and until then its producer
     writes nothing else. So where the producer's first marker in the range commits, it had ended before. Where the range
-    is cut before that marker, it is cut before the producer's first batch: the next fetch begins there.
+    is cut before that marker, it is cut before the producer's first batch: the next fetch begins there. And where it is
+    not cut, because it reaches the last stable offset, the marker is still being written: nothing is read this time.
     """
     entries = list(aborted)
     earlier = {pid for pid, first in entries if first < fetch_offset}
@@ -44,26 +48,27 @@ def reaching(aborted: Iterable[Aborted], fetch_offset: int, data: bytes) -> tupl
         return entries, data
     commits: dict[int, bool] = {}
     begins: dict[int, int] = {}
-    for place, size, pid, control in _batches(data):
+    end = fetch_offset
+    for place, size, end, pid, control in _batches(data):
         begins.setdefault(pid, place)
         if control and pid in earlier:
             commits.setdefault(pid, _commits(data[place : place + size]))
     cut = min((begins[pid] for pid in earlier if pid in begins and pid not in commits), default=len(data))
-    if cut > 0:
+    if cut > 0 or end >= stable_offset:
         data = data[:cut]
     kept = [(pid, first) for pid, first in entries if first >= fetch_offset or not commits.get(pid, False)]
     return kept, data
 
 
-def _batches(data: bytes) -> Iterator[tuple[int, int, int, bool]]:
-    """Place, size in bytes, producer id and whether it is a control batch, of every whole batch."""
+def _batches(data: bytes) -> Iterator[tuple[int, int, int, int, bool]]:
+    """Place, size in bytes, next offset, producer id and whether it is a control batch, of every whole batch."""
     place = 0
     while place + _HEADER.size <= len(data):
         header = _HEADER.unpack_from(data, place)
         size = _LENGTH_END + header[1]
         if header[3] != 2 or place + size > len(data):
             return
-        yield place, size, header[9], bool(header[5] & _CONTROL)
+        yield place, size, header[0] + header[6] + 1, header[9], bool(header[5] & _CONTROL)
         place += size
 
 
@@ -89,7 +94,7 @@ def _drop_ended_aborts(consumer: object) -> None:
 def _amend(request: Any, response: Any) -> None:
     """Takes the ended ones out of a fetch response, in place.
 
-    topics: [(name, [(partition, ..., aborted, ..., data)])], its width depends on the version.
+    topics: [(name, [(partition, error, high watermark, stable offset, ..., aborted, ..., data)])].
     """
     offsets = {(topic, row[0]): row[1] for topic, rows in request.topics for row in rows}
     for number, (topic, rows) in enumerate(response.topics):
@@ -107,5 +112,5 @@ def _mended(row: tuple[Any, ...], fetch_offset: int) -> tuple[Any, ...]:
     entries = _aborted(row)
     if not entries:
         return row
-    kept, data = reaching([(entry[0], entry[1]) for entry in entries], fetch_offset, bytes(row[-1] or b""))
+    kept, data = reaching([(entry[0], entry[1]) for entry in entries], fetch_offset, bytes(row[-1] or b""), row[3])
     return (*(kept if part is entries else part for part in row[:-1]), data)
