@@ -63,7 +63,8 @@ class Conclusions:
         key = conversation_key(frame.tenant, frame.conversation)
         outcome: Outcome | None = None
         for _ in range(TRIES_MAX):
-            view = (await self._store.look_up({frame.operation_id: key}))[frame.operation_id]
+            asked = (frame.operation_id, key)
+            view = (await self._store.look_up([asked]))[asked]
             if outcome is None:
                 outcome = _outcome(frame, stream, view)
             decision = decide(frame, outcome, view, self._policy, frame.operation_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import orjson
@@ -15,6 +16,10 @@ from turngate.schemas.registry import decode_any
 from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, Frame, ResolveFrame
 
 SCHEMAS = ("StreamBegin.v1", "StreamEnd.v1", "StreamResolve.v1")
+OPERATION_BYTES_MAX = 256
+ATTEMPT_HEADERS = (OPERATION_HEADER, GENERATION_HEADER, RELAY_HEADER)
+NUMBER = re.compile(rb"[0-9]{1,15}")
+"""A generation or relay in a header: what a record's integer can be, without sign or space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +32,24 @@ class AttemptRef:
 
 
 def attempt_of(record: InputRecord) -> AttemptRef:
-    """The attempt a frame's headers name; from the body where a writer left them out.
+    """The attempt a frame's headers name; from the body where a writer left them out or wrote them wrong.
 
     Raises Poison where neither tells.
     """
-    found = {name: value for name, value in record.headers if name.startswith("turngate_")}
-    try:
-        return AttemptRef(found[OPERATION_HEADER].decode(), int(found[GENERATION_HEADER]), int(found[RELAY_HEADER]))
-    except (KeyError, ValueError):
-        frame = parse(record)
-        return AttemptRef(frame.operation_id, frame.generation, frame.relay)
+    found = {name: value or b"" for name, value in record.headers if name.startswith("turngate_")}
+    operation, generation, relay = (found.get(name, b"") for name in ATTEMPT_HEADERS)
+    if 0 < len(operation) <= OPERATION_BYTES_MAX and NUMBER.fullmatch(generation) and NUMBER.fullmatch(relay):
+        try:
+            return AttemptRef(operation.decode(), int(generation), int(relay))
+        except UnicodeDecodeError:
+            pass
+    frame = parse(record)
+    return AttemptRef(frame.operation_id, frame.generation, frame.relay)
+
+
+def is_of(frame: Frame, ref: AttemptRef) -> bool:
+    """Whether a frame's body names the attempt its headers name."""
+    return (frame.operation_id, frame.generation, frame.relay) == (ref.operation_id, ref.generation, ref.relay)
 
 
 def parse(record: InputRecord) -> Frame:

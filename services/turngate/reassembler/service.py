@@ -11,9 +11,9 @@ from turngate.domain.dispatch.retry import RetryPolicy
 from turngate.domain.stream import Assembler, CompiledToolset, compile_toolset
 from turngate.reassembler.conclude import Conclusions
 from turngate.reassembler.events import PREVIEW_HEADER, AttemptEvents
-from turngate.reassembler.frames import AttemptRef, attempt_of, parse
+from turngate.reassembler.frames import AttemptRef, attempt_of, is_of, parse
 from turngate.reassembler.quarantine import FrameQuarantine
-from turngate.reassembler.store import AttemptView, ReassemblerStore
+from turngate.reassembler.store import Asked, AttemptView, ReassemblerStore
 from turngate.reassembler.streams import OpenStream, OpenStreams
 from turngate.runtime.errors import Poison
 from turngate.runtime.handlers import PartitionStart
@@ -61,7 +61,7 @@ class ReassemblerHandler:
         self._deps = deps
         self._store = ReassemblerStore(deps.scripts, 0)
         self._streams = OpenStreams(0)
-        self._views: dict[str, AttemptView] = {}
+        self._views: dict[Asked, AttemptView] = {}
         self._given: dict[int, list[Output]] = {}
         self._quarantine = FrameQuarantine(deps.metrics)
         self._compiled: OrderedDict[str, tuple[CompiledToolset, Toolset]] = OrderedDict()
@@ -123,23 +123,26 @@ class ReassemblerHandler:
     async def _look_up(self, records: Sequence[InputRecord], refs: Sequence[AttemptRef]) -> None:
         """One batched look-up for the attempts of this batch that are not open in memory."""
         wanted = {
-            ref.operation_id: record.key or b""
+            (ref.operation_id, record.key or b"")
             for record, ref in zip(records, refs, strict=True)
             if record.offset not in self._given and self._streams.get(ref.operation_id, ref.generation) is None
         }
         self._views = await self._store.look_up(wanted) if wanted else {}
 
     async def _view(self, record: InputRecord, ref: AttemptRef) -> AttemptView:
-        view = self._views.get(ref.operation_id)
+        asked = (ref.operation_id, record.key or b"")
+        view = self._views.get(asked)
         if view is None:
-            view = (await self._store.look_up({ref.operation_id: record.key or b""}))[ref.operation_id]
-            self._views[ref.operation_id] = view
+            view = (await self._store.look_up([asked]))[asked]
+            self._views[asked] = view
         return view
 
     async def _frame(self, record: InputRecord, ref: AttemptRef) -> list[Output]:
         """One frame. Below `muted_until` everything has been written by a predecessor: only memory is rebuilt."""
         muted = record.offset < self._streams.muted_until
         stream = self._streams.get(ref.operation_id, ref.generation)
+        if stream is not None and stream.key != record.key:
+            return self._muted(muted, self._quarantine.put(record, ref, "other_conversation"))
         if stream is None:
             view = await self._view(record, ref)
             refusal = self._refusal(record, ref, view)
@@ -154,6 +157,8 @@ class ReassemblerHandler:
             if refusal is not None:
                 return self._quarantine.put(record, ref, refusal)
         frame = parse(record)
+        if not is_of(frame, ref):
+            return self._muted(muted, self._quarantine.put(record, ref, "attempt_mismatch"))
         if isinstance(frame, BeginFrame):
             return self._muted(muted, await self._begin(record, ref, frame, stream))
         if isinstance(frame, EventsFrame):
@@ -175,6 +180,8 @@ class ReassemblerHandler:
         """
         if not view.state:
             return "unknown_operation"
+        if view.key != record.key:
+            return "other_conversation"
         if ref.generation <= view.decided:
             return "consumed" if record.offset < view.decided_at(ref.generation) else "decided"
         if ref.generation < view.generation:
@@ -205,7 +212,7 @@ class ReassemblerHandler:
         """A frame of a decided attempt: the very one that decided it is answered from store, others are late."""
         if view.source(ref.generation) == source_of(record) or view.state == "CANCELLED":
             frame = parse(record)
-            if isinstance(frame, EndFrame | ResolveFrame):
+            if is_of(frame, ref) and isinstance(frame, EndFrame | ResolveFrame):
                 return await self._conclusions.repeat(record, frame)
         return self._quarantine.put(record, ref, "late")
 

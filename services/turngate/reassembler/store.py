@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from turngate.runtime.redis.scripts import Answer, Call, Scripts
 from turngate.topology.keys import bucket_of
 
-FIELDS = 15
+FIELDS = 16
+
+Asked = tuple[str, bytes]
+"""Operation id and record key of a frame. Frames of other conversations may name the same operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
     """What Redis says of an operation when one of its frames is read.
 
+    key: of the operation's conversation; empty where the operation is not known in the bucket of the frame's key.
     decided: highest generation with an outcome. sources: per generation up to it, where the frame that caused its
     outcome was read (`topic/partition@offset`; empty where it is not known).
     began: generation whose request_begin is known to be written, 0 where none; began_at: offset of the frame that told.
     """
 
+    key: bytes
     state: str
     generation: int
     relay: int
@@ -44,7 +49,7 @@ class AttemptView:
         return int(offset) if offset else -1
 
 
-UNKNOWN_OPERATION = AttemptView("", 0, 0, b"", b"", False, "", "", 0, "", 0, -1, ())
+UNKNOWN_OPERATION = AttemptView(b"", "", 0, 0, b"", b"", False, "", "", 0, "", 0, -1, ())
 
 
 class ReassemblerStore:
@@ -54,16 +59,19 @@ class ReassemblerStore:
         self._scripts = scripts
         self._term = term
 
-    async def look_up(self, wanted: Mapping[str, bytes]) -> dict[str, AttemptView]:
-        """Views of operations (id -> conversation key), one script per bucket in one round trip."""
-        buckets: dict[int, list[str]] = {}
-        for operation, key in wanted.items():
-            buckets.setdefault(bucket_of(key), []).append(operation)
-        calls = [Call("reassembler/lookup_v1", bucket, tuple(ids)) for bucket, ids in buckets.items()]
-        views: dict[str, AttemptView] = {}
-        for ids, reply in zip(buckets.values(), await self._scripts.run_many(calls, self._term), strict=True):
-            for index, operation in enumerate(ids):
-                views[operation] = _view(reply[1 + index * FIELDS : 1 + (index + 1) * FIELDS])
+    async def look_up(self, wanted: Collection[Asked]) -> dict[Asked, AttemptView]:
+        """Views of operations, each as the bucket of the key knows it; one script per bucket in one round trip."""
+        buckets: dict[int, list[Asked]] = {}
+        for asked in wanted:
+            buckets.setdefault(bucket_of(asked[1]), []).append(asked)
+        calls = [
+            Call("reassembler/lookup_v1", bucket, tuple(operation for operation, _ in several))
+            for bucket, several in buckets.items()
+        ]
+        views: dict[Asked, AttemptView] = {}
+        for several, reply in zip(buckets.values(), await self._scripts.run_many(calls, self._term), strict=True):
+            for index, asked in enumerate(several):
+                views[asked] = _view(reply[1 + index * FIELDS : 1 + (index + 1) * FIELDS])
         return views
 
     async def bind(self, key: bytes, *args: str | bytes | int) -> Answer:
@@ -85,6 +93,7 @@ def _view(row: Sequence[bytes]) -> AttemptView:
     state = row[0].decode()
     began, _, began_at = row[13].partition(b"@")
     return AttemptView(
+        key=row[15],
         state=state,
         generation=int(row[1] or 0),
         relay=int(row[2] or 0),

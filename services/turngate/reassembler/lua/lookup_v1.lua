@@ -3,7 +3,7 @@
 -- Returns: {'ok', then per operation: state, generation, relay, spec, manifest, base, cancel generation of the operation,
 --   cancel generation of the head, history digest of the head, handle, notes, highest generation decided, evidence,
 --   `generation@offset` (whose request_begin is written, and the frame that said so), per decided generation the source of
---   its outcome ('|' between them)}; an unknown operation gives '' everywhere.
+--   its outcome ('|' between them), conversation key}; an unknown operation gives '' everywhere.
 local answer = {'ok'}
 for index = 1, args_count() do
   local o = arg(index)
@@ -17,7 +17,7 @@ for index = 1, args_count() do
   if v[8] then h = redis.call('HMGET', HEADS, v[8] .. '|cg', v[8] .. '|hd') end
   for _, value in ipairs({v[1] or '', v[2] or '', v[3] or '', v[4] or '', v[5] or '', v[6] or '', v[7] or '',
     h[1] or '0', h[2] or '', v[9] or '', v[10] or '', v[11] or '0', v[12] or '', v[13] or '',
-    table.concat(sources, '|')}) do
+    table.concat(sources, '|'), v[8] or ''}) do
     answer[#answer + 1] = value
   end
 end
