@@ -10,12 +10,13 @@ Message = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request's gist. complaint: why it is refused, '' where it is not."""
+    """A request's gist. complaint: why it is refused, '' where it is not. with_usage: a usage chunk is asked for."""
 
     model: str
     last_user: str
     tool_results: bool
     complaint: str = ""
+    with_usage: bool = False
 
 
 def read_request(api: str, body: object) -> Asked:
@@ -30,7 +31,11 @@ def read_request(api: str, body: object) -> Asked:
         return Asked(model, "", False, "messages: at least one message is required")
     rows = [message for message in messages if isinstance(message, dict)]
     complaint = _openai_complaint(rows) if api == "openai" else _anthropic_complaint(rows, body)
-    return Asked(model, _last_user(rows), _ends_with_results(api, rows), complaint)
+    if body.get("stream") is not True:
+        complaint = complaint or "stream: this simulator only streams, set it to true"
+    options = body.get("stream_options")
+    with_usage = isinstance(options, dict) and options.get("include_usage") is True
+    return Asked(model, _last_user(rows), _ends_with_results(api, rows), complaint, with_usage)
 
 
 def _openai_complaint(messages: Sequence[Message]) -> str:

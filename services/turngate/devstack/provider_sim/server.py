@@ -23,6 +23,7 @@ from turngate.devstack.provider_sim.wire import (
 from turngate.schemas.errors import ConfigurationError
 
 ROUTES = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
+REQUEST_ID = {"openai": "x-request-id", "anthropic": "request-id"}
 STALL_SECONDS = 3600.0
 
 
@@ -50,24 +51,19 @@ class ProviderSimulator:
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
         suffix = next((route for route in ROUTES if request.path.endswith(route)), None)
-        if suffix is None:
-            return web.json_response(
-                {"error": {"message": "unknown path", "type": "invalid_request_error"}}, status=404
-            )
-        api = ROUTES[suffix]
         body = await request.read()
-        prefix = request.path.removesuffix(suffix)
-        self._log.write(prefix.strip("/") or "root", "POST", suffix, body, request.headers)
+        prefix = request.path.removesuffix(suffix) if suffix is not None else ""
+        target = request.raw_path.removeprefix(prefix)
+        self._log.write(prefix.strip("/") or "root", "POST", target, body, request.headers)
+        if suffix is None:
+            return _refusal("openai", 404, "unknown path")
+        api = ROUTES[suffix]
         refusal = _refused_headers(api, request)
         if refusal is not None:
-            return web.json_response(error_body(api, refusal), status=refusal)
+            return _refusal(api, refusal)
         asked = _asked(api, body)
         if asked.complaint:
-            answer = error_body(api, 400)
-            inner = answer["error"]
-            assert isinstance(inner, dict)
-            inner["message"] = asked.complaint
-            return web.json_response(answer, status=400)
+            return _refusal(api, 400, asked.complaint)
         self._count += 1
         plan = self.script.choose(request.path, asked.last_user, asked.tool_results)
         return await self._answer(request, api, plan, asked)
@@ -78,17 +74,33 @@ class ProviderSimulator:
             _abort(request)
             return web.Response()
         if fault is not None and fault.kind == "status":
-            headers = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
-            return web.json_response(error_body(api, fault.status), status=fault.status, headers=headers)
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+            return _refusal(api, fault.status, retry_after=fault.retry_after)
+        recorded = b""
+        if plan.replay is not None:
+            try:
+                recorded = recorded_body(plan.replay)
+            except ConfigurationError as error:
+                return _refusal(api, 500, str(error))
+        ident = f"chatcmpl-sim-{self._count}" if api == "openai" else f"msg_sim_{self._count}"
+        named = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", REQUEST_ID[api]: f"req_{ident}"}
+        response = web.StreamResponse(headers=named)
         await response.prepare(request)
         if plan.replay is not None:
-            await _send_recorded(response, plan)
+            await _send_recorded(response, recorded, plan)
             return response
-        ident = f"chatcmpl-sim-{self._count}" if api == "openai" else f"msg_sim_{self._count}"
-        make = openai_events if api == "openai" else anthropic_events
-        await _send(request, response, _disturbed(make(plan, asked.model, ident), plan), plan, api)
+        if api == "openai":
+            events = openai_events(plan, asked.model, ident, with_usage=asked.with_usage)
+        else:
+            events = anthropic_events(plan, asked.model, ident)
+        await _send(request, response, _disturbed(events, plan), plan, api)
         return response
+
+
+def _refusal(api: str, status: int, message: str | None = None, retry_after: str | None = None) -> web.Response:
+    headers = {REQUEST_ID[api]: "req_sim"}
+    if retry_after is not None:
+        headers["Retry-After"] = retry_after
+    return web.json_response(error_body(api, status, message), status=status, headers=headers)
 
 
 def _refused_headers(api: str, request: web.Request) -> int | None:
@@ -154,9 +166,7 @@ async def _fails(request: web.Request, response: web.StreamResponse, event: Wire
     return True
 
 
-async def _send_recorded(response: web.StreamResponse, plan: Plan) -> None:
-    assert plan.replay is not None
-    body = recorded_body(plan.replay)
+async def _send_recorded(response: web.StreamResponse, body: bytes, plan: Plan) -> None:
     size = plan.chunk_bytes or len(body) or 1
     for start in range(0, len(body), size):
         await response.write(body[start : start + size])

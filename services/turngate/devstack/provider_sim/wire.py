@@ -28,8 +28,8 @@ def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def openai_events(plan: Plan, model: str, ident: str) -> list[WireEvent]:
-    """A Chat Completions stream, usage chunk and `[DONE]` included."""
+def openai_events(plan: Plan, model: str, ident: str, *, with_usage: bool = True) -> list[WireEvent]:
+    """A Chat Completions stream, `[DONE]` included, and the usage chunk where it was asked for."""
 
     def chunk(delta: object, finish: str | None = None) -> WireEvent:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
@@ -46,9 +46,10 @@ def openai_events(plan: Plan, model: str, ident: str) -> list[WireEvent]:
             chunk({"tool_calls": [{"index": index, "function": {"arguments": part}}]}) for part in tool.arguments
         ]
     events.append(chunk({}, plan.stop or ("tool_calls" if plan.tools else "stop")))
-    prompt, completion = plan.usage
-    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-    events.append(WireEvent(_json({**_chunk(ident, model, []), "usage": usage})))
+    if with_usage:
+        prompt, completion = plan.usage
+        usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        events.append(WireEvent(_json({**_chunk(ident, model, []), "usage": usage})))
     events.append(WireEvent("[DONE]"))
     return events
 
@@ -114,17 +115,18 @@ def error_event(api: str) -> WireEvent:
     return WireEvent(_json({"error": {"message": "Sim error", "type": "server_error", "param": None, "code": None}}))
 
 
-def error_body(api: str, status: int) -> dict[str, object]:
+def error_body(api: str, status: int, message: str | None = None) -> dict[str, object]:
     """The JSON body of a non-2xx answer, in the provider's own shape."""
     kinds = {
-        400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 429: "rate_limit_error",
-        529: "overloaded_error",
+        400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+        429: "rate_limit_error", 529: "overloaded_error",
     }  # fmt: skip
     kind = kinds.get(status, "api_error" if api == "anthropic" else "server_error")
+    text = message or f"simulated {status}"
     if api == "anthropic":
-        return {"type": "error", "error": {"type": kind, "message": f"simulated {status}"}, "request_id": "req_sim"}
+        return {"type": "error", "error": {"type": kind, "message": text}, "request_id": "req_sim"}
     code = "rate_limit_exceeded" if status == 429 else None
-    return {"error": {"message": f"simulated {status}", "type": kind, "param": None, "code": code}}
+    return {"error": {"message": text, "type": kind, "param": None, "code": code}}
 
 
 def recorded_body(path: Path) -> bytes:
