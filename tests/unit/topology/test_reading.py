@@ -7,7 +7,7 @@ import struct
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from turngate.topology.reading import reachinging
+from turngate.topology.reading import reaching
 
 ABORT, COMMIT = 0, 1
 ONE, TWO = 101, 102

@@ -49,7 +49,8 @@ def reaching(
     commits: dict[int, bool] = {}
     begins: dict[int, int] = {}
     end = fetch_offset
-    for place, size, end, pid, control in _batches(data):
+    for place, size, behind, pid, control in _batches(data):
+        end = behind
         begins.setdefault(pid, place)
         if control and pid in earlier:
             commits.setdefault(pid, _commits(data[place : place + size]))
