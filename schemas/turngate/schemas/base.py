@@ -10,7 +10,13 @@ from pydantic.alias_generators import to_camel
 MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer of our own records (RFC 8785 numbers are doubles)."""
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:@+-]*$")]
+NAME_LENGTH_MAX = 128
+"""Of a tenant's or a conversation's name, in characters; they are ASCII."""
+
+Name = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=NAME_LENGTH_MAX, pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:@+-]*$"),
+]
 """An identifier of ours that appears inside keys: tenant, conversation, endpoint. No slash, no pipe."""
 
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=256)]

@@ -94,6 +94,8 @@ def _typed(kind: type[Record], error: ValidationError) -> InvalidRecord | Unknow
     first = complaints[0]
     if first["type"] == "json_invalid":
         return InvalidRecord("record is not JSON", code="malformed_json")
+    if first["type"] == "model_type" and not first["loc"]:
+        return InvalidRecord("record is not a JSON object", code="malformed_json")
     if any(complaint["loc"] == ("schema",) for complaint in complaints):
         return UnknownSchema(f"expected schema {kind.SCHEMA}.v1")
     path = ".".join(_safe(part) for part in first["loc"])

@@ -16,6 +16,8 @@ REASON_HEADER = "turngate_reason"
 ORIGIN_HEADER = "turngate_origin"
 TOPIC = "dead-letters"
 DETAIL_CHARS_MAX = 500
+KEY_BYTES_MAX = 512
+"""What is kept of a key: nobody but the broker limits how long a foreign one is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,18 @@ def dead_record(record: InputRecord, error: Exception) -> DeadRecord:
 
 
 def dead_letter(dead: DeadRecord, role: str) -> Output:
-    """The dead letter, with a deterministic id: written twice, it is the same one."""
+    """The dead letter of a reader, with a deterministic id: written twice, it is the same one.
+
+    Several roles may give up the same record, each for its own reason: `role` and the id tell their letters apart.
+    """
     record = dead.record
+    key = None if record.key is None else record.key[:KEY_BYTES_MAX]
     letter = DeadLetter(
         reason=dead.reason,
         detail=dead.detail[:DETAIL_CHARS_MAX],
         role=role,
         origin=Origin(topic=record.topic, partition=record.partition, offset=record.offset),
-        key=None if record.key is None else record.key.decode("utf-8", "backslashreplace"),
+        key=None if key is None else key.decode("utf-8", "backslashreplace"),
         payload=payload_of(record.value),
     )
     headers = cloud_event_headers(
@@ -57,7 +63,7 @@ def dead_letter(dead: DeadRecord, role: str) -> Output:
     )
     return Output(
         topic=TOPIC,
-        key=record.key or b"",
+        key=key or b"",
         value=encode(letter),
         headers=(
             *headers,

@@ -119,6 +119,13 @@ _SPECS = (
         "turngate_misrouted_records_total", "counter", "records", "Records moved to their key's partition.", ("topic",)
     ),
     MetricSpec(
+        "turngate_skipped_records_total",
+        "counter",
+        "records",
+        "Records of no use to any reader of their topic, left to the role that answers for it, by reason.",
+        ("reason",),
+    ),
+    MetricSpec(
         "turngate_worker_transactions_total", "counter", "transactions", "Transactions, by result.", ("result",)
     ),
     MetricSpec(
@@ -185,6 +192,7 @@ class Metrics:
         self.invariant_breaches = self._counter("turngate_invariant_breaches_total")
         self.dead_letters = self._counter("turngate_dead_letters_total")
         self.misrouted_records = self._counter("turngate_misrouted_records_total")
+        self.skipped_records = self._counter("turngate_skipped_records_total")
         self.worker_transactions = self._counter("turngate_worker_transactions_total")
         self.worker_transaction_records = self._histogram("turngate_worker_transaction_records")
         self.worker_transaction_seconds = self._histogram("turngate_worker_transaction_seconds")

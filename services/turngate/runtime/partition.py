@@ -28,7 +28,7 @@ from turngate.runtime.progress import Progress
 from turngate.runtime.records import InputRecord, Output, StepResult
 from turngate.runtime.settings import Settings
 from turngate.runtime.takeovers import CAREFUL_FROM, TakeoverCounter
-from turngate.runtime.triage import triage
+from turngate.runtime.triage import own_dead, triage
 from turngate.schemas.errors import TurngateError
 from turngate.topology.groups import RoleSpec
 from turngate.topology.topics import TOPICS
@@ -272,7 +272,7 @@ class PartitionRunner:
 
     async def _process(self, batch: list[InputRecord]) -> None:
         around = self._around
-        sorted_batch = triage(batch, around.settings.partitions)
+        sorted_batch = triage(batch, around.settings.partitions, around.role.name)
         try:
             outcome = await self._step(sorted_batch.good, idle=not batch)
         except Interrupted:
@@ -282,7 +282,8 @@ class PartitionRunner:
                 await self._commit()
             return
         self._progress.read(batch)
-        dead = [*sorted_batch.dead, *outcome.dead]
+        own, skipped = own_dead(outcome.dead, around.role.name)
+        dead = [*sorted_batch.dead, *own]
         gone = {origin_of(item.record) for item in outcome.dead}
         self._progress.stepped(record for record in sorted_batch.good if origin_of(record) not in gone)
         for result in outcome.results:
@@ -291,7 +292,7 @@ class PartitionRunner:
         outputs = [out for result in outcome.results for out in result.outputs]
         outputs += sorted_batch.moved
         outputs += [dead_letter(item, around.role.name) for item in dead]
-        self._count(sorted_batch.moved, dead, redone=outcome.redone)
+        self._count(sorted_batch.moved, dead, [*sorted_batch.skipped, *skipped], redone=outcome.redone)
         hold = not dead and not sorted_batch.moved and all(result.hold for result in outcome.results)
         await self._publish(outputs, outcome.results, records=len(batch), hold=hold)
 
@@ -389,10 +390,12 @@ class PartitionRunner:
             self.ready = True
             raise Interrupted("the partition is being suspended")
 
-    def _count(self, moved: list[Output], dead: list[DeadRecord], *, redone: bool) -> None:
+    def _count(self, moved: list[Output], dead: list[DeadRecord], skipped: list[DeadRecord], *, redone: bool) -> None:
         metrics = self._around.metrics
         for out in moved:
             metrics.misrouted_records.labels(out.topic).inc()
+        for item in skipped:
+            metrics.skipped_records.labels(item.reason).inc()
         for item in dead:
             metrics.dead_letters.labels(item.reason).inc()
             self._log.error("dead_letter", reason=item.reason, origin=origin_of(item.record), detail=item.detail)

@@ -113,15 +113,16 @@ class Lab:
         records: Sequence[tuple[bytes | None, bytes | None, int | None]],
         headers: Sequence[tuple[str, bytes]] = (),
     ) -> None:
-        """(key, value, partition or None for the key's)."""
+        """(key, value, partition or None for the key's). Raises what the broker refuses with."""
         producer = AIOKafkaProducer(bootstrap_servers=self.stack.kafka_bootstrap, max_request_size=1 << 24)
         await producer.start()
         try:
+            sent = []
             for key, value, partition in records:
                 if partition is None:
                     partition = partition_of(key or b"", PARTITIONS)
-                await producer.send(self.full(topic), value=value, key=key, partition=partition, headers=list(headers))
-            await producer.flush()
+                sent.append(await producer.send(self.full(topic), value, key, partition, headers=list(headers)))
+            await asyncio.gather(*sent)
         finally:
             await producer.stop()
 

@@ -74,3 +74,17 @@ CO_PARTITIONED: frozenset[str] = frozenset(
 """Topics that must all have the same partition count: keyed by conversation, so that a conversation has one partition
 everywhere, or read by a role whatever their key, so that the range assignor hands a process partition p of all its
 inputs. A process that gets p of some of them stops."""
+
+_ANSWERING: Mapping[str, str] = {
+    name: next(role.name for role in ROLES.values() if name in role.inputs)
+    for name in sorted({name for role in ROLES.values() for name in role.inputs})
+}
+
+
+def answering_role(topic: str) -> str:
+    """The role that answers for records of a topic which none of its readers can use: the first of ROLES to read it.
+
+    It writes their dead letters, and moves what lies on a wrong partition, so it needs to write to the topic itself.
+    Raises KeyError where no role reads the topic.
+    """
+    return _ANSWERING[topic]
