@@ -15,6 +15,7 @@ from turngate.dispatcher.relays import Ended, Relay
 from turngate.schemas.codec import decode
 from turngate.schemas.session import SessionEvent
 from turngate.schemas.turn import Turn
+from turngate.testing.audited import audit_memory
 from turngate.testing.scripted import Answer, orders, result_of
 
 SETTLE_SECONDS = 60
@@ -52,14 +53,19 @@ TOOLS = (
 FINAL = (chunk({"role": "assistant", "content": "Cold and "}), chunk({"content": "warm."}), chunk({}, "stop"), "[DONE]")
 
 
+def named(events: tuple[str, ...], relay: Relay) -> tuple[str, ...]:
+    """A provider's response id belongs to one response: one for each relay."""
+    return tuple(e.replace("chatcmpl-1", f"chatcmpl-{relay.operation_id}-{relay.generation}") for e in events)
+
+
 def plain(relay: Relay) -> Answer:
-    return Answer(FINAL if b'"role":"tool"' in relay.body else TOOLS)
+    return Answer(named(FINAL if b'"role":"tool"' in relay.body else TOOLS, relay))
 
 
 def cut_once(relay: Relay) -> Answer:
     """The first generation of every operation is cut in the middle of the arguments; its connection is known closed."""
     if relay.generation == 1:
-        return Answer(TOOLS[:4], Ended("reset"), "connectionClosed")
+        return Answer(named(TOOLS[:4], relay), Ended("reset"), "connectionClosed")
     return plain(relay)
 
 
@@ -108,6 +114,8 @@ def check(world, conversations: int) -> None:
     assert sorted(begun) == sorted(ended)
     outputs = [event.call_key for event in events if event.type == "tool_call_output"]
     assert len(outputs) == len(set(outputs)) == 2 * conversations
+    report = audit_memory(world.log)
+    assert report.refuted == (), [breach for result in report.results for breach in result.breaches]
     keys = [(relay.operation_id, relay.generation) for relay in world.relays.sent]
     assert len(keys) == len(set(keys)), "a generation's bytes went out twice"
 
@@ -123,7 +131,7 @@ async def test_faults_at_every_step_change_nothing(make_world, seed: int) -> Non
         left["n"] -= 1
         # The receive log is written by a process that outlives its partition: a death after the commit would take the
         # relays with it, which is what leases are for and tested on its own.
-        return random.choice(["before", "abort", "after"])
+        return random.choice(["before", "lost", "abort", "after"])
 
     world = make_world(plain if seed % 2 else cut_once, seed=seed, partitions=2)
     for number in range(4):
