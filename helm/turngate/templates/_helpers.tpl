@@ -40,6 +40,7 @@ TURNGATE_ENVIRONMENT: {{ .Values.environment | quote }}
 TURNGATE_TOPIC_PREFIX: {{ .Values.topicPrefix | quote }}
 TURNGATE_PARTITIONS: {{ .Values.partitions | quote }}
 TURNGATE_LOG_LEVEL: {{ .Values.logLevel | quote }}
+TURNGATE_STATIC_MEMBERSHIP: "true"
 TURNGATE_TENANTS: {{ join "," .Values.tenants | quote }}
 TURNGATE_ENDPOINTS: "@/etc/turngate/endpoints/endpoints.json"
 TURNGATE_HTTP_HOST: "0.0.0.0"
