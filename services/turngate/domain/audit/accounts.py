@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from turngate.domain.audit.index import Conversation, Index, Request
+from turngate.domain.audit.index import INPUTS, Conversation, Index, Request
 from turngate.domain.audit.log import Entry
 from turngate.domain.audit.report import Findings
 from turngate.domain.audit.tools import call_key, calls_of
 from turngate.schemas.tools import ToolResult
 from turngate.schemas.verdict import Verdict
-
-INPUTS = frozenset({"turn-requests", "tool-results", "control", "legacy-requests", "stream-events"})
-"""Topics that others write too: what is wrong there must be found again in quarantine or dead letters."""
 
 WORK_REASONS = frozenset({"operation_open", "calls_open"})
 """Reasons of WAITING that end by themselves once the conversation's open work ends."""
@@ -41,14 +38,17 @@ def check_accounts(index: Index) -> Findings:
 
 
 def _check_unreadable(index: Index, found: Findings) -> None:
-    for entry in index.log.entries():
-        if entry.record is not None:
-            continue
+    """What is no record must be shown as that. In a topic of our own only its dead letter says that it is not ours."""
+    unreadable = [entry for entry in index.log.entries() if entry.record is None]
+    seen = {entry.body for entry in unreadable if entry.place in index.dead or entry.place in index.quarantined}
+    for entry in unreadable:
         found.count("unreadable records")
-        if entry.topic not in INPUTS:
-            found.breach("a topic of ours holds a record that is none", entry)
-        elif entry.place not in index.dead and entry.place not in index.quarantined:
+        if entry.body in seen:  # here, or on the partition it was moved to
+            found.count("unreadable records dead-lettered")
+        elif entry.topic in INPUTS:
             found.unknown("unreadable records are not (yet) among the dead letters")
+        else:
+            found.breach("a topic of ours holds a record that is none", entry)
 
 
 def _check_request(index: Index, found: Findings, request: Request, entry: Entry) -> None:

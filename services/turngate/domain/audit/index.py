@@ -54,6 +54,18 @@ def place_of(origin: Origin) -> Place:
     return (short_topic(origin.topic), origin.partition, origin.offset)
 
 
+INPUTS = frozenset({"turn-requests", "tool-results", "control", "legacy-requests", "stream-events", "toolsets"})
+"""Topics that others write too: what is wrong there must be found again in quarantine or dead letters."""
+
+STRAY_REASONS = frozenset(
+    {
+        "null_key", "undecodable_key", "invalid_key", "key_mismatch", "misrouted", "unknown_tenant",
+        "oversized_record", "unknown_operation", "sequence_mismatch",
+    }
+)  # fmt: skip
+"""Reasons of dead letters for records that the fleet's own writers cannot have made: they belong to nothing."""
+
+
 @dataclass(slots=True)
 class Index:
     """Built once for an audit and never changed afterwards. Lists are in offset order of their partition."""
@@ -103,9 +115,12 @@ class Index:
 def index_of(log: AuditLog, lines: Sequence[ReceiveLine] | None, *, settled: bool = False) -> Index:
     """The index of a log. Entries that are no records are left out; check_accounts deals with them.
 
-    settled: the run is over, so nothing may still be on its way.
+    So are the records in topics of the fleet's own that were given up as strays: somebody else wrote them there, and a
+    dead letter shows each. settled: the run is over, so nothing may still be on its way.
     """
     index = Index(log, None if lines is None else tuple(lines), settled)
+    _kept(index)
+    log = index.log = log.without(_strays(index))
     for entry in log.entries():
         if entry.record is None:
             continue
@@ -119,8 +134,20 @@ def index_of(log: AuditLog, lines: Sequence[ReceiveLine] | None, *, settled: boo
     _sending(index)
     _session(index)
     _tools(index)
-    _kept(index)
     return index
+
+
+def _strays(index: Index) -> frozenset[Place]:
+    """Places of strays, and of their twins on a wrong partition, from where they were moved to where they are dead."""
+    dead = {
+        place
+        for place, letters in index.dead.items()
+        if place[0] not in INPUTS and any(letter.reason in STRAY_REASONS for _, letter in letters)
+    }
+    topics = {topic for topic, _, _ in dead}
+    entries = [entry for entry in index.log.entries() if entry.topic in topics]
+    twins = {entry.body for entry in entries if entry.place in dead}
+    return frozenset(entry.place for entry in entries if entry.body in twins)
 
 
 def _partial(record: Record) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -36,6 +36,11 @@ class Entry:
     @property
     def place(self) -> Place:
         return (self.topic, self.partition, self.offset)
+
+    @property
+    def body(self) -> tuple[str, str | None, bytes | None]:
+        """What a record keeps when it is moved to the partition of its key."""
+        return (self.topic, self.key, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,18 @@ class AuditLog:
         """Every committed entry."""
         for entries in self.topics.values():
             yield from entries
+
+    def without(self, places: Collection[Place]) -> AuditLog:
+        """The log without the records at these places."""
+
+        def rest(topics: Mapping[str, tuple[Entry, ...]]) -> dict[str, tuple[Entry, ...]]:
+            gone = {topic for topic, _, _ in places}
+            return {
+                topic: tuple(entry for entry in entries if entry.place not in places) if topic in gone else entries
+                for topic, entries in topics.items()
+            }
+
+        return AuditLog(rest(self.topics), rest(self.uncommitted), self.starts)
 
     def cut(self, topic: str, partition: int | None) -> bool:
         """Whether retention has removed records of the topic (in any partition where it is None)."""
