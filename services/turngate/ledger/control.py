@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 ROLE = "ledger"
 MAY_HAVE_BEEN_SENT = frozenset({"DISPATCHING", "SENT", "STREAMING", "UNKNOWN", "CANCELLED"})
+REVISION = re.compile("[0-9]{1,15}")
 OPEN = frozenset({CallState.PENDING, CallState.AWAITING_APPROVAL, CallState.ORDERED, CallState.RUNNING})
 
 
@@ -67,7 +69,7 @@ class LedgerControl:
         if control.call_key is None:
             raise Poison(record, "incomplete_command", f"{control.command} needs callKey")
         parts = control.call_key.split("/", 3)
-        if len(parts) != 4 or not parts[2].isdigit() or parts[:2] != [control.tenant, control.conversation]:
+        if len(parts) != 4 or not REVISION.fullmatch(parts[2]) or parts[:2] != [control.tenant, control.conversation]:
             raise Poison(record, "incomplete_command", "callKey is not tenant/conversation/revision/callId")
         view = await self._store.load(conversation_key(control.tenant, control.conversation), int(parts[2]))
         if not view.turn:

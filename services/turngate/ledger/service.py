@@ -106,6 +106,8 @@ class LedgerHandler:
         self._check_address(record, turn.tenant, turn.conversation)
         if turn.kind != "assistant" or not turn.tool_edges:
             return []
+        if turn.options is None or turn.options.toolset_digest is None:
+            raise Poison(record, "toolset_not_named", "calls without the toolset they were made under")
         tools = await self.tools_of(turn)
         key = conversation_key(turn.tenant, turn.conversation)
         now = self._deps.clock.wall_ms()

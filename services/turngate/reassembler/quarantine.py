@@ -21,12 +21,13 @@ class FrameQuarantine:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._bytes: OrderedDict[tuple[str, int, int, str], int] = OrderedDict()
+        self._bytes: OrderedDict[tuple[bytes, str, int, int, str], int] = OrderedDict()
 
     def put(self, record: InputRecord, ref: AttemptRef, reason: str) -> list[Output]:
         """The quarantine record of one frame, or nothing where the limit is reached."""
         self._metrics.late_blocks.labels(reason=reason).inc()
-        slot = (ref.operation_id, ref.generation, ref.relay, reason)
+        # By key too: frames of another conversation that name this attempt must not use up what is kept of it.
+        slot = (record.key or b"", ref.operation_id, ref.generation, ref.relay, reason)
         used = self._bytes.pop(slot, 0)
         self._bytes[slot] = used + len(record.value or b"")
         if len(self._bytes) > COUNTERS_MAX:
