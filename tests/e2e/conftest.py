@@ -98,6 +98,17 @@ class FleetUnderTest:
         answers = await asyncio.gather(*(asyncio.to_thread(http_ready, url) for url in urls))
         return dict(zip(self.plan.roles, answers, strict=True))
 
+    async def all_ready(self) -> None:
+        """Returns once every role is; a role is unready for moments where Kafka or Redis keeps it waiting."""
+        answers: dict[str, bool] = {}
+
+        async def ready() -> bool:
+            nonlocal answers
+            answers = await self.ready()
+            return all(answers.values())
+
+        await until(ready, WAIT_SECONDS, lambda: f"not ready: {answers}")
+
     async def start_executor(self) -> None:
         """The demo's tools as a process of their own, and their toolset (tenant `demo`)."""
         env = {"TURNGATE_KAFKA": self.fleet.stack.kafka_bootstrap, "TURNGATE_TOPIC_PREFIX": self.plan.prefix}
