@@ -65,7 +65,8 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         fields: dict[str, object] = {"logger": record.name, "text": record.getMessage()[:500]}
-        if record.exc_info is not None and record.exc_info[0] is not None:
+        # asyncio says False where there is no exception.
+        if record.exc_info and record.exc_info[0] is not None:
             fields["error"] = record.exc_info[0].__name__
         if record.levelno >= logging.ERROR:
             self._log.error("library", **fields)
