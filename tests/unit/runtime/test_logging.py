@@ -14,7 +14,6 @@ import structlog
 
 from turngate.runtime.logging import configure_logging
 
-
 Lines = Callable[[], list[dict[str, object]]]
 
 
