@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.producer import message_accumulator, producer
+from aiokafka.record import default_records
 
 from turngate.runtime.outbound import decoded
 from turngate.runtime.records import InputRecord, StepResult
@@ -20,6 +22,7 @@ from turngate.topology.topics import TOPICS
 
 pytestmark = pytest.mark.kafka
 
+BUILDER = "_DefaultRecordBatchBuilderPy"
 READERS = ("validator", "ledger", "recovery")
 """Of control. Each is a worker of its own here; what they make of a command is left out."""
 
@@ -114,3 +117,27 @@ async def test_the_broker_refuses_what_is_beyond_a_topics_batch_limit(lab: Any, 
         with pytest.raises(MessageSizeTooLargeError):
             await lab.produce(topic, [(key_on(0), too_large, 0)])
         assert await lab.read(topic) == []
+
+
+class Raw(str):
+    """A header name of bytes that are no text, as a client in C may write it."""
+
+    def encode(self, *_: object) -> bytes:
+        return b"\xff\xfe-trace"
+
+
+async def test_a_header_name_that_is_no_text_stops_nobody(
+    lab: Any, echo: Any, wait: Any, key_on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers = {number: echo() for number in range(4)}
+    async with lab.running(lab.worker(handlers.__getitem__)):
+        with monkeypatch.context() as patch:
+            # The builder in C takes nothing but text.
+            for module in (producer, message_accumulator):
+                patch.setattr(module, "DefaultRecordBatchBuilder", getattr(default_records, BUILDER))
+            await lab.produce("turn-requests", [(key_on(0), b"odd", None)], headers=[(Raw(), b"1"), ("ce_id", b"x")])
+        await lab.produce("turn-requests", [(key_on(number), b"{}", None) for number in range(4)])
+        await wait(lambda: sum(len(step) for handler in handlers.values() for step in handler.steps) == 5)
+    odd = handlers[0].steps[0][0]
+    assert (odd.value, odd.headers) == (b"odd", (("??-trace", b"1"), ("ce_id", b"x")))
+    assert await letters(lab) == []

@@ -1,4 +1,5 @@
-"""How our consumers read from whatever broker they are given. With Apache Kafka none of this changes what is read.
+"""How our consumers read from whatever broker they are given. With Apache Kafka none of this changes what is read, but
+for header names that are no text (`legible`).
 
 The embedded broker answers an empty fetch at once (`pacing`), and it goes on naming an aborted transaction in every
 later fetch of its partition, also in those that begin behind its abort marker. A client that believes it leaves out
@@ -14,6 +15,7 @@ from typing import Any
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
 
+from turngate.topology.legible import make_legible
 from turngate.topology.pacing import pace_empty_fetches
 
 Aborted = tuple[int, int]
@@ -30,6 +32,7 @@ def read_steadily(consumer: object) -> None:
     """Prepares a started aiokafka consumer. Call it once, before the first record is asked for."""
     pace_empty_fetches(consumer)
     _drop_ended_aborts(consumer)
+    make_legible(consumer)
 
 
 def reaching(
