@@ -47,7 +47,7 @@ class FleetPlan:
     prefix: str = "turngate"
     partitions: int = 4
     tenants: str = "demo"
-    roles: Sequence[str] = (*COMMIT_PATH, "edge")
+    roles: Sequence[str] = ALL_ROLES
     endpoints: Sequence[EndpointPlan] = DEFAULT_ENDPOINTS
     script: Script = field(default_factory=Script)
     env: Mapping[str, str] = field(default_factory=dict[str, str])

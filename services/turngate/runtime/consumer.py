@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -41,16 +41,23 @@ class Rebalances:
         self._assigned(assigned)
 
 
-def group_consumer(settings: Settings, group: str, isolation: Isolation) -> AIOKafkaConsumer:
-    """A member of a role's group: range assignor, no commits of its own, no offset ever assumed."""
+def group_consumer(
+    settings: Settings,
+    group: str,
+    isolation: Isolation,
+    *,
+    assignor: object = RangePartitionAssignor,
+    offset_reset: Literal["none", "earliest"] = "none",
+) -> AIOKafkaConsumer:
+    """A member of a role's group: no commits of its own, and unless told otherwise no offset ever assumed."""
     return AIOKafkaConsumer(
         bootstrap_servers=settings.kafka,
         group_id=group,
         group_instance_id=settings.instance_id if settings.static_membership else None,
         isolation_level=isolation,
-        partition_assignment_strategy=(RangePartitionAssignor,),
+        partition_assignment_strategy=(assignor,),
         enable_auto_commit=False,
-        auto_offset_reset="none",
+        auto_offset_reset=offset_reset,
         session_timeout_ms=settings.session_timeout_ms,
         heartbeat_interval_ms=min(3_000, settings.session_timeout_ms // 4),
         rebalance_timeout_ms=settings.rebalance_timeout_ms,

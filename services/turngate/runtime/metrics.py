@@ -163,6 +163,14 @@ _SPECS = (
     MetricSpec(
         "turngate_worker_queue_records", "gauge", "records", "Records fetched and waiting for a step.", ("partition",)
     ),
+    MetricSpec("turngate_observed_turns_total", "counter", "turns", "Turns the observer counted, by kind.", ("kind",)),
+    MetricSpec(
+        "turngate_observer_skipped_total",
+        "counter",
+        "records",
+        "Records the observer could not count, by reason.",
+        ("reason",),
+    ),
     MetricSpec("turngate_worker_partitions", "gauge", "partitions", "Partitions being worked on by this process."),
 )
 
@@ -203,6 +211,8 @@ class Metrics:
         self.worker_lost_partitions = self._counter("turngate_worker_lost_partitions_total")
         self.worker_queue_records = self._gauge("turngate_worker_queue_records")
         self.worker_partitions = self._gauge("turngate_worker_partitions")
+        self.observed_turns = self._counter("turngate_observed_turns_total")
+        self.observer_skipped = self._counter("turngate_observer_skipped_total")
 
     def render(self) -> bytes:
         """The Prometheus text format."""

@@ -86,9 +86,9 @@ def test_every_topic_that_is_read_has_one_answering_role(topic: str) -> None:
 def test_the_answering_roles() -> None:
     """Written down, since operators look for a topic's dead letters under this role."""
     assert {topic: answering_role(topic) for topic in READ} == {
-        "control": "validator", "dispatches": "observer", "sequences": "dispatcher", "session-events": "recovery",
+        "control": "validator", "sequences": "dispatcher", "session-events": "recovery",
         "stream-events": "reassembler", "tool-results": "ledger", "toolsets": "recovery", "turn-requests": "validator",
-        "turns": "ledger", "verdicts": "observer",
+        "turns": "ledger",
     }  # fmt: skip
 
 

@@ -68,6 +68,18 @@ def test_what_a_role_reads_and_what_is_keyed_by_conversation_has_one_partition_c
     assert {spec.name for spec in TOPICS.values() if spec.keyed} <= CO_PARTITIONED
 
 
+def test_changelogs_are_compacted_and_their_roles_own() -> None:
+    """A role's table is read back from its changelog: partition p of it beside partition p of the inputs."""
+    for role in ROLES.values():
+        for name in role.tables:
+            spec = TOPICS[name]
+            assert (spec.writers, spec.readers) == ((role.name,), (role.name,)), name
+            assert name in CO_PARTITIONED
+            assert "compact" in spec.cleanup
+    compacted = {spec.name for spec in TOPICS.values() if "compact" in spec.cleanup}
+    assert compacted == {name for role in ROLES.values() for name in role.tables}
+
+
 def test_every_input_but_toolsets_is_keyed_by_conversation() -> None:
     """A toolset belongs to no conversation and is stored by digest, so recovery may take it from any partition."""
     unkeyed = {(role.name, name) for role in ROLES.values() for name in role.inputs if not TOPICS[name].keyed}

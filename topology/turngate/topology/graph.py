@@ -21,7 +21,7 @@ def topology_graph() -> str:
     for spec in TOPICS.values():
         lines += [f"    {_id(writer)} --> {_topic(spec.name)}" for writer in spec.writers]
         for reader in spec.readers:
-            consumed = reader not in ROLES or spec.name in ROLES[reader].inputs
+            consumed = reader not in ROLES or spec.name in (*ROLES[reader].inputs, *ROLES[reader].tables)
             lines.append(f"    {_topic(spec.name)} {'-->' if consumed else '-.->'} {_id(reader)}")
     return "\n".join(lines) + "\n"
 

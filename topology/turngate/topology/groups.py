@@ -19,6 +19,8 @@ class RoleSpec:
     inputs: tuple[str, ...]
     isolation: Isolation
     outputs: tuple[str, ...]
+    tables: tuple[str, ...] = ()
+    """Changelogs of the role's own tables: it writes them and reads them back from their beginning, without offsets."""
     generation: int = 1
     """Raised with any change of `inputs`: a new set of topics is a new group name."""
 
@@ -62,18 +64,19 @@ ROLES: Mapping[str, RoleSpec] = {
             name="edge", inputs=("session-events",), isolation="read_uncommitted", outputs=_outputs("edge")
         ),
         RoleSpec(
-            name="observer", inputs=("turns", "dispatches", "verdicts"), isolation="read_committed",
-            outputs=_outputs("observer"),
+            name="observer", inputs=("turns",), isolation="read_committed",
+            outputs=_outputs("observer"), tables=("observer-turns-changelog",),
         ),
     )
 }  # fmt: skip
 
 CO_PARTITIONED: frozenset[str] = frozenset(
-    {spec.name for spec in TOPICS.values() if spec.keyed} | {name for role in ROLES.values() for name in role.inputs}
+    {spec.name for spec in TOPICS.values() if spec.keyed}
+    | {name for role in ROLES.values() for name in (*role.inputs, *role.tables)}
 )
 """Topics that must all have the same partition count: keyed by conversation, so that a conversation has one partition
-everywhere, or read by a role whatever their key, so that the range assignor hands a process partition p of all its
-inputs. A process that gets p of some of them stops."""
+everywhere, or read by a role whatever their key, so that the assignor hands a process partition p of all its inputs
+and of its tables' changelogs. A process that gets p of some of them stops."""
 
 _ANSWERING: Mapping[str, str] = {
     name: next(role.name for role in ROLES.values() if name in role.inputs)

@@ -16,7 +16,7 @@ KIB = 1024
 MIB = 1024 * KIB
 FOREVER = -1
 
-KeyKind = Literal["conversation", "call", "tenant", "none"]
+KeyKind = Literal["conversation", "call", "tenant", "window", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class TopicSpec:
     bytes_max: int
     writers: tuple[str, ...]
     readers: tuple[str, ...]
-    cleanup: Literal["delete", "compact"] = "delete"
+    cleanup: Literal["delete", "compact", "compact,delete"] = "delete"
     version: int = 1
     purpose: str = ""
 
@@ -145,6 +145,11 @@ _SPECS = (
         name="rollout-diffs", key="conversation", schemas=("RolloutDiff.v1",), retention_ms=30 * DAY_MS,
         bytes_max=256 * KIB, writers=("dispatcher",), readers=("observer", "operator"),
         purpose="shadow mode: what differs",
+    ),
+    TopicSpec(
+        name="observer-turns-changelog", key="window", schemas=(), retention_ms=DAY_MS, bytes_max=4 * KIB,
+        cleanup="compact,delete", writers=("observer",), readers=("observer",),
+        purpose="the observer's table: turns per tenant and minute",
     ),
 )  # fmt: skip
 
