@@ -16,10 +16,12 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import (
+    CorruptRecordException,
     IllegalStateError,
     KafkaError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    UnsupportedCodecError,
 )
 
 from turngate.runtime.clock import Clock
@@ -222,6 +224,9 @@ class Worker:
                 fetched = await consumer.getmany(*open_inputs, timeout_ms=POLL_MS, max_records=portion)
             except (NoOffsetForPartitionError, OffsetOutOfRangeError) as error:
                 raise MissingOffset(_gone_text(self._group, error)) from error
+            except (CorruptRecordException, UnsupportedCodecError) as error:
+                # With it went what the call had taken of other partitions: only a fresh start reads that again.
+                raise ConfigurationError(_unreadable_text(self._group, error)) from error
             except KafkaError as error:
                 if "Authorization" in type(error).__name__:
                     raise ConfigurationError(f"{self._group}: {type(error).__name__}; grant its ACLs") from error
@@ -448,6 +453,13 @@ def _gone_text(group: str, error: KafkaError) -> str:
     return (
         f"group {group}: a committed offset is missing or no longer on the broker ({type(error).__name__}). "
         "Check the retention of its inputs with `turngate topology check`, then commit the right offsets"
+    )
+
+
+def _unreadable_text(group: str, error: KafkaError) -> str:
+    return (
+        f"group {group}: a batch on one of its inputs cannot be read ({type(error).__name__}). Where a producer "
+        "compresses with a codec that is not installed here, set another one there, or compression.type of the topic"
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import CorruptRecordException, MessageSizeTooLargeError, UnsupportedCodecError
 from aiokafka.producer import message_accumulator, producer
 from aiokafka.record import default_records
 
@@ -15,6 +17,7 @@ from turngate.runtime.outbound import decoded
 from turngate.runtime.records import InputRecord, StepResult
 from turngate.schemas.control import Control
 from turngate.schemas.envelope import MOVED_HEADER
+from turngate.schemas.errors import ConfigurationError
 from turngate.schemas.quarantine import QUARANTINE_BYTES_MAX
 from turngate.topology.desired import batch_bytes_max
 from turngate.topology.groups import ROLES
@@ -141,3 +144,21 @@ async def test_a_header_name_that_is_no_text_stops_nobody(
     odd = handlers[0].steps[0][0]
     assert (odd.value, odd.headers) == (b"odd", (("??-trace", b"1"), ("ce_id", b"x")))
     assert await letters(lab) == []
+
+
+@pytest.mark.parametrize("error", [UnsupportedCodecError, CorruptRecordException])
+async def test_a_batch_that_cannot_be_read_stops_the_worker(
+    lab: Any, echo: Any, wait: Any, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """Going on would lose what the same call had taken of other partitions: their positions have moved."""
+
+    async def getmany(*_: object, **__: object) -> dict[object, object]:
+        raise error
+
+    worker = lab.worker(lambda number: echo())
+    running = asyncio.create_task(worker.run())
+    await wait(lambda: worker.ready or running.done())
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", getmany)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        async with asyncio.timeout(30):
+            await running
