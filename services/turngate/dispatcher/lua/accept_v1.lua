@@ -15,7 +15,8 @@ if h[3] ~= o then return {'refused', 'parked'} end
 if v[8] and v[8] ~= arg(6) then return {'refused', 'render_drift'} end
 local gen, relay
 local live = st == 'DISPATCHING' or st == 'SENT' or st == 'STREAMING' or st == 'UNKNOWN'
-if v[7] == arg(3) and v[9] == v[5] and live and redis.call('HEXISTS', OPS, o .. '|evidence') == 0 then
+local resolving = redis.call('HEXISTS', OPS, o .. '|evidence') == 1
+if v[7] == arg(3) and v[9] == v[5] and live and not resolving then
   -- The very same record again: its offset moves with the transaction that precedes the first byte, so it was not sent.
   gen, relay = v[5], tonumber(v[6]) + 1
 elseif v[5] ~= arg(2) then
@@ -23,7 +24,8 @@ elseif v[5] ~= arg(2) then
 elseif st == 'PREPARED' or st == 'TERMINATED' then
   gen, relay = ms(tonumber(v[5]) + 1), 1
   redis.call('HDEL', OPS, o .. '|handle', o .. '|evidence', o .. '|unknown')
-elseif arg(10) ~= 'send' and live then
+elseif arg(10) ~= 'send' and st == 'UNKNOWN' and not resolving then
+  -- Asked for again on a new connection; while an owner still has one, there is nothing to resume.
   gen, relay = v[5], tonumber(v[6]) + 1
 else
   return {'refused', string.lower(st)}

@@ -1,8 +1,12 @@
 """The operation's transition table, DESIGN §6. A miss is the illegal transition; the Lua scripts are tested against it.
 
 PREPARED -> DISPATCHING -> SENT -> STREAMING -> COMMITTED
-                any of the three -> UNKNOWN -> STREAMING | COMMITTED | TERMINATED -> DISPATCHING (next) | FAILED
-before COMMITTED -> CANCELLED; its attempt still goes on to TERMINATED with evidence, then FAILED
+                any of the three -> UNKNOWN -> DISPATCHING (same generation, next relay) -> STREAMING
+                                            -> COMMITTED | TERMINATED -> DISPATCHING (next generation) | FAILED
+before COMMITTED -> CANCELLED; its attempt still goes on until there is evidence, then FAILED
+
+An outcome with evidence in hand passes UNKNOWN in the same script, so the table has it in one step. A first event that
+is read once nobody holds the lease any more leaves an attempt UNKNOWN: it is recovery's until then.
 """
 
 from __future__ import annotations
@@ -62,11 +66,13 @@ TRANSITIONS: Mapping[State, Mapping[Step, State]] = {
         Step.LOSE: S.UNKNOWN, Step.TERMINATE: S.TERMINATED, Step.FAIL: S.FAILED, Step.CANCEL: S.CANCELLED,
     },
     S.UNKNOWN: {
-        Step.ACCEPT: S.DISPATCHING, Step.RENEW: S.UNKNOWN, Step.BIND: S.STREAMING, Step.COMMIT: S.COMMITTED,
+        Step.ACCEPT: S.DISPATCHING, Step.RENEW: S.UNKNOWN, Step.BIND: S.UNKNOWN, Step.COMMIT: S.COMMITTED,
         Step.LOSE: S.UNKNOWN, Step.TERMINATE: S.TERMINATED, Step.FAIL: S.FAILED, Step.CANCEL: S.CANCELLED,
     },
     S.TERMINATED: {Step.ACCEPT: S.DISPATCHING, Step.FAIL: S.FAILED, Step.CANCEL: S.FAILED},
-    S.CANCELLED: {Step.LOSE: S.CANCELLED, Step.FAIL: S.FAILED},
+    S.CANCELLED: {
+        Step.BIND: S.CANCELLED, Step.LOSE: S.CANCELLED, Step.FAIL: S.FAILED, Step.CANCEL: S.CANCELLED,
+    },
     S.COMMITTED: {},
     S.FAILED: {},
 }  # fmt: skip

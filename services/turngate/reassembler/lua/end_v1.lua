@@ -18,7 +18,7 @@ local function release()
   if redis.call('HGET', HEADS, c .. '|op') == o then redis.call('HSET', HEADS, c .. '|op', '') end
   wake(c)
 end
-if v[1] and st == 'CANCELLED' and v[4] == g and (arg(5) ~= '' or v[8]) then
+if v[1] and st == 'CANCELLED' and v[4] == g and v[5] == arg(3) and (arg(5) ~= '' or v[8]) then
   redis.call('HSET', OPS, o .. '|st', 'FAILED', o .. '|evidence', arg(5) ~= '' and arg(5) or v[8])
   release()
   return {'released'}
@@ -27,20 +27,25 @@ if v[1] then return {'late', 'decided'} end
 if not st then return {'late', 'unknown_operation'} end
 if v[4] ~= g then return {'late', 'late_generation'} end
 if tonumber(arg(3)) < tonumber(v[5]) then return {'late', 'late_relay'} end
+if tonumber(arg(3)) > tonumber(v[5]) then return {'late', 'unknown_relay'} end
 if st == 'COMMITTED' or st == 'TERMINATED' or st == 'FAILED' or st == 'PREPARED' then return {'late', string.lower(st)} end
-if arg(10) == '1' and tonumber(redis.call('ZSCORE', LEASES, o) or '0') > now then return {'late', 'lease_renewed'} end
-redis.call('ZREM', LEASES, o)
-if arg(11) == '1' then redis.call('HSET', OPS, o .. '|began', g .. '@' .. string.match(arg(9), '(%d+)$')) end
 local evidence = arg(5)
 if evidence == '' and v[8] then evidence = v[8] end
-if arg(4) == 'UNKNOWN' and evidence == '' then
+if evidence == '' and (arg(4) == 'TERMINATED' or arg(4) == 'FAILED') then return {'late', 'no_evidence'} end
+if arg(10) == '1' and tonumber(redis.call('ZSCORE', LEASES, o) or '0') > now then return {'late', 'lease_renewed'} end
+if arg(4) == 'UNKNOWN' then
+  if evidence ~= '' then return {'changed'} end
+elseif (st == 'CANCELLED') ~= (arg(12) == '1') or (st == 'CANCELLED' and arg(4) == 'TERMINATED') then
+  return {'changed'}
+end
+redis.call('ZREM', LEASES, o)
+if arg(11) == '1' then redis.call('HSET', OPS, o .. '|began', g .. '@' .. string.match(arg(9), '(%d+)$')) end
+if arg(4) == 'UNKNOWN' then
   if redis.call('HEXISTS', OPS, o .. '|unknown') == 0 then redis.call('HSET', OPS, o .. '|unknown', ms(now)) end
   if st ~= 'CANCELLED' then redis.call('HSET', OPS, o .. '|st', 'UNKNOWN') end
   redis.call('ZADD', TIMERS, ms(now + 1000), 'unknown|' .. o)
   return {'ok', 'UNKNOWN'}
 end
-if arg(4) == 'UNKNOWN' then return {'changed'} end
-if (st == 'CANCELLED') ~= (arg(12) == '1') then return {'changed'} end
 local state = arg(4)
 if state == 'ABORTED' and evidence ~= '' then state = 'FAILED' end
 redis.call('HSET', OPS, o .. '|out:' .. g, arg(7), o .. '|outk:' .. g, state, o .. '|outs:' .. g, arg(9),

@@ -14,6 +14,7 @@ if (h[1] or '0') ~= arg(4) or (h[2] or '0') ~= arg(5) then return {'changed'} en
 local open = (h[3] and h[3] ~= '') or (h[4] and h[4] ~= '')
 local waits_on_open = arg(7) == 'operation_open' or arg(7) == 'calls_open'
 if arg(6) == 'WAITING' and waits_on_open and not open then return {'changed'} end
+if arg(6) == 'PAUSED' and arg(10) == '' and (h[5] or '') == '' then return {'changed'} end
 redis.call('HSET', REQS, rid .. '|v', arg(6), rid .. '|a', arg(9), rid .. '|c', arg(3), rid .. '|s', arg(11))
 redis.call('ZREM', TIMERS, 'wake|' .. c)
 if arg(6) == 'REJECTED' then
