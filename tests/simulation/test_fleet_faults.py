@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from turngate.dispatcher.relays import Ended, Relay
 from turngate.schemas.codec import decode
+from turngate.schemas.manifest import Dispatch, DispatchManifest
 from turngate.schemas.session import SessionEvent
 from turngate.schemas.turn import Turn
 from turngate.testing.audited import audit_memory
@@ -118,6 +119,17 @@ def check(world, conversations: int) -> None:
     assert report.refuted == (), [breach for result in report.results for breach in result.breaches]
     keys = [(relay.operation_id, relay.generation) for relay in world.relays.sent]
     assert len(keys) == len(set(keys)), "a generation's bytes went out twice"
+
+
+async def test_every_generation_is_dispatched_with_its_manifest(make_world) -> None:
+    """The transaction that carried the first one may have been lost with its process."""
+    world = make_world(cut_once)
+    world.ask("c0", "r0", "How is the weather?")
+    await settle(world)
+    dispatched = [decode(Dispatch, record.value) for record in world.log.all("dispatches")]
+    manifests = [decode(DispatchManifest, record.value) for record in world.log.all("manifests")]
+    assert [d.generation for d in dispatched] == [1, 2, 1, 2]
+    assert [m.manifest_digest for m in manifests] == [d.manifest_digest for d in dispatched]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -158,19 +158,18 @@ class DispatcherHandler:
             replid=self._deps.replid,
             at_ms=answer.accepted_at_ms,
         )
-        outputs = [
+        # With every generation, not only with the first: its transaction may have been lost with a killed process, and
+        # the attempt resolved before the same sequence record came again.
+        return [
+            output(
+                "manifests", item.manifest, tenant=spec.tenant, conversation=spec.conversation, role=ROLE,
+                event_id=event_id("manifest", spec.operation_id),
+            ),
             output(
                 "dispatches", dispatch, tenant=spec.tenant, conversation=spec.conversation, role=ROLE,
                 event_id=event_id("dispatch", spec.operation_id, answer.generation, answer.relay),
-            )
+            ),
         ]  # fmt: skip
-        if answer.generation == 1:
-            manifest = output(
-                "manifests", item.manifest, tenant=spec.tenant, conversation=spec.conversation, role=ROLE,
-                event_id=event_id("manifest", spec.operation_id),
-            )  # fmt: skip
-            outputs.insert(0, manifest)
-        return outputs
 
     def _relay(self, item: _Prepared, answer: Acceptance, asked_at_boot_ms: int) -> Relay:
         spec = item.command.spec
