@@ -1,7 +1,7 @@
 """A bucket on a real server, scripts by name with arguments by name, and what is stored, as a whole.
 
-Every test runs on two servers: the session's Redis, and one in cluster mode that owns all slots, which refuses keys of
-two slots and keys a script was not given.
+What every script does once runs on two servers: the session's Redis, and one in cluster mode that owns all slots, which
+refuses keys of two slots and keys a script was not given. What changes nothing runs on the first alone.
 """
 
 from __future__ import annotations
@@ -222,6 +222,16 @@ async def closed(server_url: str, redis_prefix: str) -> AsyncIterator[Bench]:
 async def bench(closed: Bench) -> Bench:
     await closed.open()
     return closed
+
+
+@pytest.fixture
+async def lone(stack: Stack, redis_prefix: str) -> AsyncIterator[Bench]:
+    """An open bucket on the session's Redis."""
+    client = Redis.from_url(stack.redis_url)
+    bench = Bench(client, redis_prefix)
+    await bench.open()
+    yield bench
+    await client.aclose()
 
 
 class QuickBench:

@@ -46,18 +46,18 @@ NO_SCRIPT = {(State.TERMINATED, Step.FAIL)}
 
 @pytest.mark.parametrize("step", Step)
 @pytest.mark.parametrize("state", State)
-async def test_a_script_takes_the_arrow_of_the_table_or_none(bench: Bench, state: State, step: Step) -> None:
-    await bench.through(PATHS[state])
-    assert await bench.field(OPS, "op-1|st") == state
+async def test_a_script_takes_the_arrow_of_the_table_or_none(lone: Bench, state: State, step: Step) -> None:
+    await lone.through(PATHS[state])
+    assert await lone.field(OPS, "op-1|st") == state
     script, changes = STEPS[step]
     changes = dict(changes)
     if step is Step.ACCEPT and state is State.TERMINATED:
         changes |= {"expected": "1", "src": "sequences/0@2"}
     if state is State.CANCELLED and script == "reassembler/end_v1":
         changes |= {"cancelled": "1"}
-    await bench.run(script, **changes)
+    await lone.run(script, **changes)
     has_arrow = step in TRANSITIONS[state] and (state, step) not in NO_SCRIPT
-    assert await bench.field(OPS, "op-1|st") == (next_state(state, step) if has_arrow else state)
+    assert await lone.field(OPS, "op-1|st") == (next_state(state, step) if has_arrow else state)
 
 
 def test_the_table_ends_where_it_should() -> None:

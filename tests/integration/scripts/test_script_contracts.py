@@ -349,14 +349,14 @@ FENCES: Mapping[str, Fence] = {
 
 
 @pytest.mark.parametrize("name", FENCES)
-async def test_what_is_fenced_off_changes_nothing(bench: Bench, name: str) -> None:
+async def test_what_is_fenced_off_changes_nothing(lone: Bench, name: str) -> None:
     fence = FENCES[name]
-    await bench.through(fence.before)
-    before = await bench.dump()
+    await lone.through(fence.before)
+    before = await lone.dump()
     script, changes = fence.run
-    answer = await bench.run(script, **changes)
+    answer = await lone.run(script, **changes)
     assert tuple(answer[: len(fence.answer)]) == fence.answer
-    assert await bench.dump() == before
+    assert await lone.dump() == before
 
 
 GUARDED = sorted(name for name in load_sources() if not name.startswith(CLOSED_BUCKET_PREFIXES))
@@ -390,13 +390,13 @@ async def test_no_script_touches_a_bucket_that_is_not_open_here(closed: Bench, s
 
 
 @pytest.mark.parametrize("script", GUARDED)
-async def test_no_script_obeys_an_earlier_owner(bench: Bench, script: str) -> None:
+async def test_no_script_obeys_an_earlier_owner(lone: Bench, script: str) -> None:
     role = script.partition("/")[0]
-    await bench.redis.hset(bench.keys[0], f"term:{role}", 5)
-    before = await bench.dump()
+    await lone.redis.hset(lone.keys[0], f"term:{role}", 5)
+    before = await lone.dump()
     with pytest.raises(TermFenced):
-        await bench.run(script, term=4)
-    assert await bench.dump() == before
-    assert await bench.field(0, f"term:{role}") == "5"
-    await bench.run(script, term=6)
-    assert await bench.field(0, f"term:{role}") == "6"
+        await lone.run(script, term=4)
+    assert await lone.dump() == before
+    assert await lone.field(0, f"term:{role}") == "5"
+    await lone.run(script, term=6)
+    assert await lone.field(0, f"term:{role}") == "6"
