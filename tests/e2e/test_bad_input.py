@@ -145,7 +145,7 @@ class Bads:
 
     def __init__(self, topic: str, fleet: FleetUnderTest) -> None:
         self.topic = topic
-        self.readers = tuple(role.name for role in fleet.roles if topic in role.inputs)
+        self.readers = tuple(role.name for role in fleet.roles if topic in role.inputs and DEAD in role.outputs)
         self.conversation = fleet.on_partition(PARTITION, "bad")
         self.key = conversation_key(TENANT, self.conversation)
         self.neighbour = conversation_key(TENANT, fleet.on_partition(PARTITION, "neighbour"))
