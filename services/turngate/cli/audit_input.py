@@ -36,6 +36,9 @@ FIRST = (
 UNCOMMITTED = ("session-events", "stream-events")
 """Topics whose readers do not wait for commits."""
 
+RECORD_TOPICS = tuple(spec.name for spec in TOPICS.values() if spec.schemas)
+"""All but the changelogs of tables, whose entries are none of our records."""
+
 T = TypeVar("T")
 
 META = "dump.json"
@@ -72,7 +75,7 @@ class Collected:
         return AuditLog.of(self.committed, self.uncommitted, self.starts)
 
 
-async def read_cluster(kafka: str, prefix: str, topics: Sequence[str] = tuple(TOPICS)) -> Collected:
+async def read_cluster(kafka: str, prefix: str, topics: Sequence[str] = RECORD_TOPICS) -> Collected:
     """The records of these topics up to the ends found now. Raises InputUnreadable."""
     found = Collected()
     ordered = [*(name for name in FIRST if name in topics), *(name for name in topics if name not in FIRST)]

@@ -17,6 +17,7 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from turngate.cli.audit_input import read_cluster
 from turngate.devstack.base import Stack
 from turngate.devstack.fleet import DevFleet, FleetPlan
 from turngate.schemas.codec import encode
@@ -139,6 +140,8 @@ async def test_committed_turns_are_counted_once_also_when_it_is_killed(observer:
         return sum(await observer.offsets()) >= 4 + len(lost) + len(bad) + 1 + 4
 
     await until(passed, True)
+    read = await read_cluster(observer.fleet.stack.kafka_bootstrap, observer.fleet.plan.prefix)
+    assert sum(entry.record is None for entry in read.committed) == len(bad), "the changelog is not audited"
     unknown = await observer.http.get(f"{observer.fleet.url('observer')}/v1/tenants/nobody/turns-per-minute")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_tenant")
     supervisor.send("observer", signal.SIGTERM)
