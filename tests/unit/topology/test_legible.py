@@ -98,7 +98,7 @@ def test_what_is_broken_otherwise_stays_broken() -> None:
         read(legible(bytes(data)))
 
 
-def test_a_codec_that_is_not_there_is_left_to_the_client() -> None:
+def test_what_cannot_be_decompressed_is_left_to_the_client() -> None:
     data = batch([("a", b"1")], attributes=3)
     assert legible(data) is data
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiokafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
-from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.util import calc_crc32c, decode_varint
 
@@ -65,10 +65,11 @@ def _can_be_read(batch: bytes) -> bool:
     try:
         for _ in DefaultRecordBatch(batch):
             pass
-    except UnsupportedCodecError:
-        pass  # the client says so itself, and of its own partition alone
     except (CorruptRecordException, UnicodeDecodeError):
         return False
+    except Exception:
+        # A codec that is missing, or data it refuses: the client says so itself, and of its own partition alone.
+        return True
     return True
 
 
