@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from turngate.runtime.app import RoleContext
@@ -15,6 +15,8 @@ from turngate.runtime.redis.registry import Toolsets
 from turngate.runtime.redis.scripts import Scripts
 
 SOCKET_SECONDS = 5.0
+CONNECTIONS_MAX = 100
+"""Of one process. A batch steps hundreds of conversations side by side: the others wait for a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,17 @@ class RoleRedis:
 async def open_redis(context: RoleContext) -> AsyncGenerator[RoleRedis]:
     """The role's Redis, closed at the end. Nothing is retried below us: a lost reply is our idempotence's business."""
     settings = context.settings
-    redis = Redis.from_url(
+    # The plain pool raises where it has no connection left, so that a large batch would fail at every retry.
+    pool = BlockingConnectionPool.from_url(
         settings.redis,
         **settings.redis_client_options(),
+        max_connections=CONNECTIONS_MAX,
+        timeout=SOCKET_SECONDS,
         socket_timeout=SOCKET_SECONDS,
         socket_connect_timeout=SOCKET_SECONDS,
         health_check_interval=0,
     )
+    redis = Redis.from_pool(pool)
     try:
         yield RoleRedis(
             redis=redis,
