@@ -1,4 +1,4 @@
-"""A fleet whose reassembler stops between the canonical commit and its transaction.
+"""A fleet whose reassembler stops between the canonical commit and its transaction; and with hundreds of open streams.
 
 The reassembler is a process of its own kind (stopping_reassembler.py): it signs its turns, so that one can tell whose
 bytes were published.
@@ -14,11 +14,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.structs import OffsetAndMetadata
 from redis.asyncio import Redis
 
 from turngate.cli.audit_input import read_cluster, read_receive_log
@@ -27,16 +30,20 @@ from turngate.devstack.demo.toolset import TENANT
 from turngate.devstack.demo.watch import Watch
 from turngate.devstack.fleet import COMMIT_PATH, DevFleet, FleetPlan
 from turngate.devstack.ports import free_ports
+from turngate.devstack.provider_sim.script import Fault, Match, Plan, Rule, Script
 from turngate.devstack.supervisor import ProcessSpec
 from turngate.domain.audit import audit
 from turngate.domain.audit.report import Status
 from turngate.runtime.redis.keys import META, TURNS, bucket_keys
 from turngate.schemas.blocks import BlockContent
-from turngate.schemas.codec import encode
+from turngate.schemas.codec import encode, schema_name
 from turngate.schemas.envelope import conversation_key
 from turngate.schemas.requests import NewBlock, TurnOptions, TurnRequest
+from turngate.schemas.stream import BeginFrame
 from turngate.schemas.turn import Turn
-from turngate.topology.keys import bucket_of
+from turngate.topology.groups import ROLES
+from turngate.topology.keys import bucket_of, partition_of
+from turngate.topology.topics import TOPICS
 
 pytestmark = [
     pytest.mark.real, pytest.mark.chaos, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)
@@ -45,11 +52,17 @@ pytestmark = [
 PARTITIONS = 4
 WAIT_SECONDS = 60.0
 SETTLE_SECONDS = 30.0
+OPEN_STREAMS = 300
+METADATA_MAX = 1024
+HELD = "[held]"
 PROGRAM = Path(__file__).with_name("stopping_reassembler.py")
 QUICK = {
     "TURNGATE_LEASE_MS": "3000", "TURNGATE_RENEW_MS": "800", "TURNGATE_RETRY_BASE_MS": "300",
     "TURNGATE_DRAIN_SECONDS": "3", "TURNGATE_SESSION_TIMEOUT_MS": "6000",
 }  # fmt: skip
+STALLED = Plan(text=("A ", "B ", "C"), fault=Fault(kind="stall", after_events=2))
+SCRIPT = Script(rules=(Rule(match=Match(contains=HELD), plan=STALLED),))
+"""An answer that begins and then stays open; anything else is an echo."""
 
 
 @dataclass
@@ -157,7 +170,7 @@ async def line(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
     folder = tmp_path_factory.mktemp("stopping")
     plan = FleetPlan(
         folder=folder, prefix=f"b{secrets.token_hex(3)}.stopping", partitions=PARTITIONS,
-        roles=[role for role in COMMIT_PATH if role != "reassembler"], env=QUICK,
+        roles=[role for role in COMMIT_PATH if role != "reassembler"], script=SCRIPT, env=QUICK,
     )  # fmt: skip
     async with AsyncExitStack() as resources:
         fleet = await resources.enter_async_context(DevFleet(stack, plan))
@@ -204,3 +217,42 @@ async def test_redis_restarts_before_the_transaction_and_the_conversation_goes_o
     await line.answered(conversation, 4)
     assert [turn.revision for turn in line.watch.turns(conversation)] == [1, 2, 3, 4]
     await line.settled()
+
+
+async def test_the_metadata_of_hundreds_of_open_streams_is_one_number(line: Line) -> None:
+    prefix = line.prefix
+    place = TopicPartition(TOPICS["stream-events"].full_name(prefix), 1)
+    names = (f"open-{number}" for number in count())
+    held = list(islice((name for name in names if partition(name) == place.partition), OPEN_STREAMS))
+    for name in held:
+        await line.ask(name, f"Say it. {HELD}")
+
+    def begins() -> list[int]:
+        """Where the held streams began; each of them stays open."""
+        raws = [raw for topic, raw in line.watch.raw if topic == "stream-events" and raw.key in keys]
+        return [raw.offset for raw in raws if schema_name(raw.value) == BeginFrame.SCHEMA + ".v1"]
+
+    keys = {conversation_key(TENANT, name) for name in held}
+    await line.watch.until("hundreds of streams", lambda: len(begins()) == OPEN_STREAMS, WAIT_SECONDS)
+    admin = AIOKafkaAdminClient(bootstrap_servers=line.fleet.stack.kafka_bootstrap)
+    await admin.start()
+    try:
+        committed = OffsetAndMetadata(0, "")
+
+        async def emitted() -> bool:
+            nonlocal committed
+            group = ROLES["reassembler"].group(prefix)
+            committed = (await admin.list_consumer_group_offsets(group, partitions=[place]))[place]
+            return int(committed.metadata or "0") > max(begins())
+
+        await until("all of them in a committed transaction", emitted)
+    finally:
+        await admin.close()
+    assert committed.offset == min(begins()), "the oldest frame that an open stream needs"
+    assert committed.metadata.isdigit()
+    assert len(committed.metadata) <= METADATA_MAX
+    print(f"{OPEN_STREAMS} open streams: offset {committed.offset}, metadata {committed.metadata!r}")
+
+
+def partition(conversation: str) -> int:
+    return partition_of(conversation_key(TENANT, conversation), PARTITIONS)
