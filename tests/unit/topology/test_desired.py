@@ -45,6 +45,12 @@ def codes(states: dict[str, TopicState], environment: str = "prod") -> list[tupl
     return [(finding.code, finding.severity) for finding in found]
 
 
+def test_only_changelogs_close_their_segments_early() -> None:
+    """They are read back whole, and an open segment is neither compacted nor deleted from."""
+    closing = {spec.name for spec in TOPICS.values() if "segment.ms" in topic_configs(spec, "prod")}
+    assert closing == {name for role in ROLES.values() for name in role.tables}
+
+
 @pytest.mark.parametrize("environment", ["dev", "prod"])
 def test_the_declared_topology_has_no_findings(environment: str) -> None:
     assert codes(as_declared(environment), environment) == []

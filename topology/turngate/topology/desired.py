@@ -71,9 +71,10 @@ def topic_configs(spec: TopicSpec, environment: str) -> dict[str, str]:
     """The configs a topic is created with.
 
     The broker's clock stamps the records: retention and the age of a redelivery must not rest on a writer's
-    clock.
+    clock. The broker compacts and deletes closed segments only, and by default keeps one open for a week: a
+    changelog, which is read back whole, closes them every hour.
     """
-    return {
+    configs = {
         "cleanup.policy": spec.cleanup,
         "retention.ms": str(spec.retention_ms),
         "retention.bytes": "-1",
@@ -82,6 +83,9 @@ def topic_configs(spec: TopicSpec, environment: str) -> dict[str, str]:
         "message.timestamp.type": "LogAppendTime",
         "unclean.leader.election.enable": "false",
     }
+    if spec.cleanup != "delete":
+        configs["segment.ms"] = str(HOUR_MS)
+    return configs
 
 
 def group_inputs(role: RoleSpec, prefix: str) -> tuple[str, ...]:
