@@ -78,7 +78,7 @@ class Observer:
             timestamp_ms=int(message.timestamp * 1000), key=message.key, value=message.value,
             headers=header_pairs(message.headers),
         )  # fmt: skip
-        turn = read_turn(record, self._settings.partitions)
+        turn = read_turn(record, self._settings)
         if isinstance(turn, str):
             self._metrics.observer_skipped.labels(turn).inc()
             return

@@ -7,11 +7,13 @@ import pytest
 from turngate.observer.reading import read_turn
 from turngate.observer.windows import KEPT_SECONDS, Entry, Key, counted, is_stale, per_minute
 from turngate.runtime.records import InputRecord
+from turngate.runtime.settings import Settings
 from turngate.schemas.codec import encode
 from turngate.schemas.turn import Turn
 from turngate.topology.keys import partition_of
 
 PARTITIONS = 4
+SETTINGS = Settings(kafka="a:1", redis="redis://b:2/0", partitions=PARTITIONS, tenants=("acme",))
 KEY = b"acme/c1"
 RIGHT = partition_of(KEY, PARTITIONS)
 MINUTE = 1_700_000_040.0
@@ -63,7 +65,7 @@ def test_a_window_is_kept_for_an_hour_after_its_end() -> None:
 
 
 def test_a_turn_is_read() -> None:
-    turn = read_turn(record(), PARTITIONS)
+    turn = read_turn(record(), SETTINGS)
     assert isinstance(turn, Turn)
     assert (turn.tenant, turn.kind) == ("acme", "input")
 
@@ -76,9 +78,14 @@ def test_a_turn_is_read() -> None:
         ({"value": GOOD.replace(b'"input"', b'"other"')}, "invalid_record"),
         ({"value": None}, "null_value"),
         ({"key": None}, "null_key"),
+        ({"value": GOOD.replace(b'"c1"', b'"c2"')}, "key_mismatch"),
+        (
+            {"value": GOOD.replace(b'"acme"', b'"x"'), "key": b"x/c1", "partition": partition_of(b"x/c1", PARTITIONS)},
+            "unknown_tenant",
+        ),
         # Its copy on the right partition is counted; this one is not.
         ({"partition": (RIGHT + 1) % PARTITIONS}, "misrouted"),
     ],
 )
 def test_what_cannot_be_counted_has_a_reason(fields: dict[str, object], reason: str) -> None:
-    assert read_turn(record(**fields), PARTITIONS) == reason
+    assert read_turn(record(**fields), SETTINGS) == reason
