@@ -83,6 +83,12 @@ class Line:
         """Its process id."""
         return self.fleet.supervisor.pid("reassembler")
 
+    @property
+    def runs(self) -> bool:
+        """Whether there is a reassembler."""
+        supervisor = self.fleet.supervisor
+        return "reassembler" in supervisor.names and supervisor.running("reassembler")
+
     async def start_reassembler(self, number: signal.Signals) -> None:
         """Under the instance id of the one before, ready when this returns. `number`: see the program."""
         (port,) = free_ports(1)
@@ -103,8 +109,7 @@ class Line:
 
     async def stopped(self, number: signal.Signals, conversation: str, text: str) -> None:
         """Asks, and returns once the reassembler has committed the answer in Redis and stopped there."""
-        supervisor = self.fleet.supervisor
-        if "reassembler" not in supervisor.names or not supervisor.running("reassembler"):
+        if not self.runs:
             await self.start_reassembler(number)
         self.armed.touch()
         await self.ask(conversation, text)
@@ -220,10 +225,15 @@ async def test_redis_restarts_before_the_transaction_and_the_conversation_goes_o
 
 
 async def test_the_metadata_of_hundreds_of_open_streams_is_one_number(line: Line) -> None:
+    if not line.runs:
+        await line.start_reassembler(signal.SIGSTOP)
     prefix = line.prefix
     place = TopicPartition(TOPICS["stream-events"].full_name(prefix), 1)
     names = (f"open-{number}" for number in count())
-    held = list(islice((name for name in names if partition(name) == place.partition), OPEN_STREAMS))
+    first, *held = islice((name for name in names if partition(name) == place.partition), OPEN_STREAMS + 1)
+    # A role that a reconcile has fenced only notices at its next transaction: better not in the middle of the crowd.
+    await line.ask(first, "Is everybody there?")
+    await line.answered(first, 2)
     for name in held:
         await line.ask(name, f"Say it. {HELD}")
 
