@@ -59,7 +59,9 @@ async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
         )
         renewing = asyncio.create_task(relays.renew_forever())
         try:
-            yield WorkerParts(handler_factory=lambda partition: DispatcherHandler(deps))
+            yield WorkerParts(
+                handler_factory=lambda partition: DispatcherHandler(deps), takeover_counter=redis.takeovers
+            )
         finally:
             await relays.drain(settings.drain_seconds)
             renewing.cancel()

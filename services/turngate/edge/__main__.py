@@ -44,6 +44,7 @@ async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
         streams = EventStreams(caller, store, hub, settings.edge_heartbeat_seconds)
         yield WorkerParts(
             handler_factory=lambda partition: ProjectorHandler(ProjectorDeps(store, frozenset(settings.tenants))),
+            takeover_counter=redis.takeovers,
             routes=(*Api(caller, producer).routes(), *streams.routes()),
         )
 

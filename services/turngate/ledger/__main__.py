@@ -30,7 +30,7 @@ async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
             metrics=context.metrics,
             reply_to=lambda key: ReplyTo(topic=results, partition=partition_of(key, settings.partitions)),
         )
-        yield WorkerParts(handler_factory=lambda partition: LedgerHandler(deps))
+        yield WorkerParts(handler_factory=lambda partition: LedgerHandler(deps), takeover_counter=redis.takeovers)
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
     )
     async with open_redis(context) as redis:
         deps = ReassemblerDeps(scripts=redis.scripts, toolsets=redis.toolsets, metrics=context.metrics, policy=policy)
-        yield WorkerParts(handler_factory=lambda partition: ReassemblerHandler(deps))
+        yield WorkerParts(handler_factory=lambda partition: ReassemblerHandler(deps), takeover_counter=redis.takeovers)
 
 
 def main() -> int:

@@ -56,6 +56,7 @@ async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
             yield WorkerParts(
                 handler_factory=lambda partition: RecoveryHandler(partition, deps),
                 idle_interval_ms=IDLE_INTERVAL_MS,
+                takeover_counter=redis.takeovers,
             )
         finally:
             await reader.close()

@@ -27,7 +27,7 @@ from turngate.runtime.producer import TransactionalProducer
 from turngate.runtime.progress import Progress
 from turngate.runtime.records import InputRecord, Output, StepResult
 from turngate.runtime.settings import Settings
-from turngate.runtime.takeovers import CAREFUL_FROM, TakeoverCounter
+from turngate.runtime.takeovers import CAREFUL_FROM, StepGate, TakeoverCounter
 from turngate.runtime.triage import own_dead, triage
 from turngate.schemas.errors import TurngateError
 from turngate.topology.groups import RoleSpec
@@ -62,6 +62,7 @@ class Surroundings:
     counter: TakeoverCounter
     idle_interval_ms: int | None
     random: Callable[[], float]
+    gate: StepGate = field(default_factory=StepGate)
 
     def full_name(self, topic: str) -> str:
         return TOPICS[topic].full_name(self.settings.topic_prefix)
@@ -98,6 +99,7 @@ class PartitionRunner:
         self._careful_records = 0
         self._suspect: str | None = None
         self._progress_noted = False
+        self._uncounted: str | None = None
 
     # -- take-over ------------------------------------------------------------------------------------------
 
@@ -119,17 +121,14 @@ class PartitionRunner:
         self._progress = Progress(positions)
         self._next_fetch = {name: at.offset for name, at in positions.items()}
         where = ",".join(f"{name}@{at.offset}" for name, at in sorted(positions.items()))
-        takeovers = await self._retried(lambda: around.counter.taken_over(around.group, self.number, where))
-        if takeovers.count >= CAREFUL_FROM:
-            self._careful_records = around.settings.batch_records_max
-            self._suspect = takeovers.suspect
         handler = self._make_handler(self.number)
         start = PartitionStart(self.number, term, positions)
         await self._retried(lambda: handler.start(start))
         self._handler = handler
+        self._uncounted = where
         self.ready = True
         around.metrics.worker_takeovers.inc()
-        self._log.info("partition_taken_over", term=term, positions=where, takeovers=takeovers.count)
+        self._log.info("partition_taken_over", term=term, positions=where)
 
     async def position_unchanged(self) -> bool:
         """Whether what is committed is what this runner committed last. Raises MissingOffset, BrokerNotReady.
@@ -206,6 +205,8 @@ class PartitionRunner:
                 await self._commit()
             if not self._gate.is_set():
                 continue
+            if self._uncounted is not None and self._queue and not await self._count_takeover(self._uncounted):
+                continue
             batch = self._take_batch()
             if batch or self._around.idle_interval_ms is not None:
                 await self._process(batch)
@@ -236,6 +237,23 @@ class PartitionRunner:
         """The partition is given away in good order: its next take-over is no sign of trouble."""
         with suppress(*UNREADY):
             await self._around.counter.progressed(self._around.group, self.number)
+
+    async def _count_takeover(self, where: str) -> bool:
+        """Counted once there is a record to step: a partition without work makes no progress, and nothing is wrong.
+
+        False where the partition is being suspended meanwhile.
+        """
+        around = self._around
+        try:
+            seen = await self._retried(lambda: around.counter.taken_over(around.group, self.number, where))
+        except Interrupted:
+            return False
+        self._uncounted = None
+        if seen.count >= CAREFUL_FROM:
+            self._careful_records = around.settings.batch_records_max
+            self._suspect = seen.suspect
+            self._log.warning("stepping_record_by_record", takeovers=seen.count, suspect=seen.suspect)
+        return True
 
     async def _wait_for_work(self) -> bool:
         """True where the held transaction is due."""
@@ -341,12 +359,9 @@ class PartitionRunner:
     async def _step(self, records: list[InputRecord], *, idle: bool) -> Outcome:
         if not records and not idle:
             return Outcome()
-        if self._careful_records and records:
-            around, record = self._around, origin_of(records[0])
-            if record == self._suspect:
-                self._suspect = None
-                return Outcome(dead=[DeadRecord(records[0], "kills_worker", "three take-overs without progress")])
-            await self._retried(lambda: around.counter.suspect(around.group, self.number, record))
+        if self._careful_records and records and origin_of(records[0]) == self._suspect:
+            self._suspect = None
+            return Outcome(dead=[DeadRecord(records[0], "kills_worker", "three take-overs without progress")])
         with self._around.metrics.worker_step_seconds.time():
             if not records:
                 return Outcome(results=[await self._attempt([])])
@@ -355,8 +370,23 @@ class PartitionRunner:
     async def _attempt(self, records: Sequence[InputRecord]) -> StepResult:
         handler = self._handler
         assert handler is not None, "take_over came first"
-        result = await self._retried(lambda: handler.step(records))
+        result = await self._retried(lambda: self._gated(handler, records))
         return checked(result, self._allowed)
+
+    async def _gated(self, handler: PartitionHandler, records: Sequence[InputRecord]) -> StepResult:
+        """In careful mode alone in this process, and with the record's name on file while it is stepped."""
+        around = self._around
+        if not self._careful_records or not records:
+            async with around.gate.beside():
+                return await handler.step(records)
+        async with around.gate.alone():
+            await around.counter.suspect(around.group, self.number, origin_of(records[0]))
+            try:
+                return await handler.step(records)
+            finally:
+                # Best effort: the process lives, and where the position moves on, the name means nothing any more.
+                with suppress(*UNREADY):
+                    await around.counter.suspect(around.group, self.number, None)
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
         """Calls until the world is ready; not ready meanwhile. Raises Interrupted when suspended while waiting."""

@@ -23,7 +23,7 @@ async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
             clock=context.clock,
             metrics=context.metrics,
         )
-        yield WorkerParts(handler_factory=lambda partition: ValidatorHandler(deps))
+        yield WorkerParts(handler_factory=lambda partition: ValidatorHandler(deps), takeover_counter=redis.takeovers)
 
 
 def main() -> int:

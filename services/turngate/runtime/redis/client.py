@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 from turngate.runtime.app import RoleContext
 from turngate.runtime.redis.registry import Toolsets
 from turngate.runtime.redis.scripts import Scripts
+from turngate.runtime.redis.takeovers import RedisTakeoverCounter
 
 SOCKET_SECONDS = 5.0
 CONNECTIONS_MAX = 100
@@ -26,6 +27,7 @@ class RoleRedis:
     redis: Redis
     scripts: Scripts
     toolsets: Toolsets
+    takeovers: RedisTakeoverCounter
 
 
 @asynccontextmanager
@@ -48,6 +50,7 @@ async def open_redis(context: RoleContext) -> AsyncGenerator[RoleRedis]:
             redis=redis,
             scripts=Scripts(redis, settings.topic_prefix, context.name, settings.plant),
             toolsets=Toolsets(redis, settings.topic_prefix),
+            takeovers=RedisTakeoverCounter(redis, settings.topic_prefix),
         )
     finally:
         await redis.aclose()

@@ -38,6 +38,11 @@ def instances_key(prefix: str) -> str:
     return f"{prefix}:{{instances}}"
 
 
+def takeovers_key(prefix: str, group: str, partition: int) -> str:
+    """Hash of a group's partition: the position it was last taken over at, how often, the record that may kill."""
+    return f"{prefix}:takeovers:{group}:{partition}"
+
+
 def toolset_key(prefix: str, digest: str) -> str:
     """A toolset's bytes, immutable."""
     return f"{prefix}:toolset:{digest}"
