@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 from turngate.runtime.app import RoleContext
 from turngate.runtime.redis.registry import Toolsets
 from turngate.runtime.redis.scripts import Scripts
+from turngate.runtime.redis.server import check_server
 from turngate.runtime.redis.takeovers import RedisTakeoverCounter
 
 SOCKET_SECONDS = 5.0
@@ -32,7 +33,10 @@ class RoleRedis:
 
 @asynccontextmanager
 async def open_redis(context: RoleContext) -> AsyncGenerator[RoleRedis]:
-    """The role's Redis, closed at the end. Nothing is retried below us: a lost reply is our idempotence's business."""
+    """The role's Redis, closed at the end. Nothing is retried below us: a lost reply is our idempotence's business.
+
+    Waits for a server that is away. Raises ConfigurationError where the server is not fit for a fleet.
+    """
     settings = context.settings
     # The plain pool raises where it has no connection left, so that a large batch would fail at every retry.
     pool = BlockingConnectionPool.from_url(
@@ -46,6 +50,7 @@ async def open_redis(context: RoleContext) -> AsyncGenerator[RoleRedis]:
     )
     redis = Redis.from_pool(pool)
     try:
+        await check_server(redis, environment=settings.environment, log=context.log, stopping=context.stopping)
         yield RoleRedis(
             redis=redis,
             scripts=Scripts(redis, settings.topic_prefix, context.name, settings.plant),

@@ -27,6 +27,9 @@ touch nothing of the bucket (the edge's replay buffer)."""
 PLANTS = {"resend": ("dispatcher/accept_v1", "v[7] == arg(3) and v[9] == v[5] and live", "live")}
 """Faults for tests of the audit: a fence taken out of a script. Settings refuse them outside dev."""
 
+NOT_READY = ("LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN")
+"""How errors begin that pass by themselves."""
+
 Answer = list[bytes]
 """A script's reply: the outcome word first, then its values."""
 
@@ -133,7 +136,7 @@ class Scripts:
         if isinstance(reply, RedisConnectionError | RedisTimeoutError | ReadOnlyError | NoScriptError):
             raise RedisUnavailable(f"{call.script}: Redis is not ready") from reply
         if isinstance(reply, RedisError):
-            if str(reply).startswith(("LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN")):
+            if str(reply).startswith(NOT_READY):
                 raise RedisUnavailable(f"{call.script}: Redis is not ready") from reply
             raise ScriptFailed(f"{call.script} failed in Redis") from reply
         if not isinstance(reply, list) or not reply:
