@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from turngate.domain.stream import compile_toolset
+from turngate.domain.stream import refusal_of
 from turngate.edge.answers import Caller, Rejected, answering, chosen_id, filled, json_response
 from turngate.runtime.outbound import event_id, output
 from turngate.runtime.producer import SideProducer
@@ -94,16 +93,9 @@ class Api:
 
 def _check_tools(tools: Sequence[ToolDeclaration]) -> None:
     """Raises Rejected with the place, a JSON pointer that begins with the tool's name."""
-    schemas: dict[str, object] = {}
-    for tool in tools:
-        if tool.name in schemas:
-            raise Rejected(422, "duplicate_tool", "two tools have one name", path=f"/{tool.name}")
-        try:
-            schemas[tool.name] = json.loads(tool.input_schema)
-        except (ValueError, RecursionError):
-            raise Rejected(422, "malformed_json", "inputSchema is not JSON", path=f"/{tool.name}") from None
-    for finding in compile_toolset(schemas).findings:
-        raise Rejected(422, finding.code, finding.message, path=finding.path or "")
+    refusal = refusal_of((tool.name, tool.input_schema) for tool in tools)
+    if refusal is not None:
+        raise Rejected(422, refusal.code, refusal.message, path=refusal.path)
 
 
 def _draw() -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from turngate.recovery.reconcile import EFFECT_TOPICS, LogReader, Reconciler
 from turngate.recovery.repair import RepairDesk
 from turngate.recovery.store import RecoveryStore
-from turngate.recovery.toolsets import ToolsetLoader
+from turngate.recovery.toolsets import ToolsetLoader, refusal
 from turngate.runtime.clock import Clock
 from turngate.runtime.endpoints import Endpoint
 from turngate.runtime.errors import Poison
@@ -24,7 +24,7 @@ from turngate.runtime.redis.scripts import BucketClosed, Scripts
 from turngate.schemas.control import RECOVERY_COMMANDS, Control
 from turngate.schemas.envelope import conversation_key
 from turngate.schemas.session import PARTIALS, SessionEvent
-from turngate.schemas.tools import Toolset, toolset_digest
+from turngate.schemas.tools import Toolset
 from turngate.schemas.turn import Turn
 
 SCAN_EVERY_MS = 500
@@ -135,12 +135,14 @@ class RecoveryHandler:
         return [Output(topic="trace", key=record.key or b"", value=record.value or b"", headers=record.headers)]
 
     async def _toolset(self, record: InputRecord) -> list[Output]:
-        """A toolset becomes known to the fleet: its bytes by digest. What does not match its digest is refused."""
+        """A toolset becomes known to the fleet: its bytes by digest. What no gate could work with is refused."""
         toolset = decoded(Toolset, record)
         if "*" not in self._deps.tenants and toolset.tenant not in self._deps.tenants:
             raise Poison(record, "unknown_tenant", "the tenant is not configured (TURNGATE_TENANTS)")
-        if toolset.toolset_digest != toolset_digest(toolset.tenant, toolset.tools):
-            raise Poison(record, "digest_mismatch", "the toolset's digest is not that of its tools")
+        refused = refusal(toolset)
+        if refused is not None:
+            where = f" ({refused.path})" if refused.path else ""
+            raise Poison(record, refused.code, refused.message + where)
         await self._deps.toolsets.put(toolset)
         return []
 

@@ -24,7 +24,14 @@ from turngate.domain.stream.operations import BlockKind, StopClass
 from turngate.domain.stream.outcome import Block, EndCause, Outcome, Retry, StreamEnd, Verdict
 from turngate.domain.stream.preview import Preview
 from turngate.domain.stream.slots import Limits
-from turngate.domain.stream.toolset import CompiledToolset, ToolSchema, compile_schema, compile_toolset
+from turngate.domain.stream.toolset import (
+    CompiledToolset,
+    ToolSchema,
+    ToolsetRefusal,
+    compile_schema,
+    compile_toolset,
+    refusal_of,
+)
 
 __all__ = [
     "Assembler",
@@ -42,8 +49,10 @@ __all__ = [
     "StopClass",
     "StreamEnd",
     "ToolSchema",
+    "ToolsetRefusal",
     "UnknownNormaliser",
     "Verdict",
     "compile_schema",
     "compile_toolset",
+    "refusal_of",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import jsonschema_rs
@@ -50,6 +50,30 @@ class CompiledToolset:
     @property
     def supported(self) -> bool:
         return not self.findings
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetRefusal:
+    """Why a toolset is not registered. path: JSON pointer that begins with the tool's name."""
+
+    code: str
+    message: str
+    path: str
+
+
+def refusal_of(tools: Iterable[tuple[str, str]]) -> ToolsetRefusal | None:
+    """The first thing a gate could not work with in (tool name, JSON text of its schema); None: register it."""
+    schemas: dict[str, object] = {}
+    for name, text in tools:
+        if name in schemas:
+            return ToolsetRefusal("duplicate_tool", "two tools have one name", _place(name, ""))
+        try:
+            schemas[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            return ToolsetRefusal("malformed_json", "inputSchema is not JSON", _place(name, ""))
+    for finding in compile_toolset(schemas).findings:
+        return ToolsetRefusal(finding.code, finding.message, finding.path or "")
+    return None
 
 
 def compile_toolset(schemas: Mapping[str, object], *, ignorable: frozenset[str] = frozenset()) -> CompiledToolset:
