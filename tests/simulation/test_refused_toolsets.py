@@ -1,4 +1,4 @@
-"""A toolset that no gate could work with never reaches Redis, whoever wrote it to the topic, and its refusal is seen."""
+"""A toolset that no gate could work with never reaches Redis, whoever wrote it to the topic, and that is seen."""
 
 from __future__ import annotations
 
