@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -71,14 +72,19 @@ def _gist(block: Block) -> str:
     return f"{block.kind}: {text[:TEXT_MAX]}{'...' if len(text) > TEXT_MAX else ''}"
 
 
+def counted(reasons: Iterable[str | None]) -> str:
+    """How often each reason was given, the most frequent first: `missing_terminal 3, provider_error 1`."""
+    numbers = Counter(reason or "no reason" for reason in reasons)
+    in_order = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{reason} {number}" for reason, number in in_order) or "none"
+
+
 def _taken_back(console: Console, watch: Watch, conversations: Sequence[str]) -> None:
     retracted = {
         (event.operation_id, event.generation, event.reason)
         for conversation in conversations
         for event in watch.events(conversation, "preview_retracted")
     }
-    reasons = ", ".join(sorted(f"{reason}" for _, _, reason in retracted)) or "none"
-    console.print(f"retracted previews: {len(retracted)} ({reasons})")
+    console.print(f"retracted previews: {len(retracted)} ({counted(reason for _, _, reason in retracted)})")
     kept = watch.quarantined()
-    names = ", ".join(sorted({record.reason for record in kept})) or "none"
-    console.print(f"quarantined records: {len(kept)} ({names})")
+    console.print(f"quarantined records: {len(kept)} ({counted(record.reason for record in kept)})")
