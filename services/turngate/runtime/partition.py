@@ -155,8 +155,10 @@ class PartitionRunner:
     # -- queue ----------------------------------------------------------------------------------------------
 
     def feed(self, records: Sequence[InputRecord]) -> None:
-        """Queues records of one input, in offset order."""
+        """Queues records of one input, in offset order. What was given before is left out: nothing is stepped twice."""
         for record in records:
+            if record.offset < self._next_fetch.get(record.topic, 0):
+                continue
             self._queue.append(record)
             self._queued_bytes += _size(record)
             self._next_fetch[record.topic] = record.offset + 1

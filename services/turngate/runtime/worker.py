@@ -97,6 +97,9 @@ class Worker:
         self._consumer: AIOKafkaConsumer | None = None
         self._runners: dict[int, PartitionRunner] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        # Of these fetching has been put to where it goes on. A runner that waits for that after a rebalance must be
+        # given nothing: the client begins at the committed offset, which may lie far behind what the runner has read.
+        self._attached: set[int] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._settling: asyncio.Task[None] | None = None
         self._numbers: tuple[int, ...] = ()
@@ -241,7 +244,7 @@ class Worker:
         paused = consumer.paused()
         found: list[TopicPartition] = []
         for number, runner in self._runners.items():
-            if number not in self._tasks:
+            if number not in self._attached:
                 continue
             for tp in runner.inputs().values():
                 if tp in paused and runner.drained:
@@ -255,7 +258,7 @@ class Worker:
         self, consumer: AIOKafkaConsumer, tp: TopicPartition, records: list[ConsumerRecord[bytes, bytes]]
     ) -> None:
         runner = self._runners.get(tp.partition)
-        if runner is None or tp.partition not in self._tasks:
+        if runner is None or tp.partition not in self._attached:
             return
         topic = self._topics[tp.topic]
         runner.feed([_input(topic, record) for record in records])
@@ -268,6 +271,7 @@ class Worker:
     async def _on_revoked(self) -> None:
         """Runs before every join: no transaction may be open across it, state is kept for what comes back."""
         self._joined = False
+        self._attached.clear()
         if self._settling is not None:
             await _cancel(self._settling)
             self._settling = None
@@ -350,6 +354,7 @@ class Worker:
                 consumer.seek(tp, offset)
         except IllegalStateError:
             return  # assigned away again; the next assignment settles it
+        self._attached.add(runner.number)
         if runner.number not in self._tasks:
             task = asyncio.create_task(runner.run(), name=f"partition-{runner.number}")
             self._tasks[runner.number] = task
@@ -405,6 +410,7 @@ class Worker:
     def _drop(self, number: int) -> None:
         runner = self._runners.pop(number, None)
         task = self._tasks.pop(number, None)
+        self._attached.discard(number)
         if task is not None:
             task.cancel()
         if runner is not None:
