@@ -45,6 +45,8 @@ class ToolExecutor:
     group: consumer group of all workers with the same tools; the broker knows it as `<prefix>.executor.<group>`.
     kafka, topic_prefix: TURNGATE_KAFKA and TURNGATE_TOPIC_PREFIX where not given. tenants: whose orders are
     executed; None: everybody's. claims: see ClaimStore. topics: full names, where orders are routed elsewhere.
+    instance_id: stable name of this process in the group, unique in it; TURNGATE_EXECUTOR_INSTANCE_ID where not given.
+    With it a restarted process has its partitions back at once, and one that stops keeps them for the session timeout.
     concurrency: handlers at once. backlog: orders held while they wait for a handler. drain_s: how long running
     handlers may take at the end.
     """
@@ -59,6 +61,7 @@ class ToolExecutor:
         claims: ClaimStore | None = None,
         options: ClientOptions | None = None,
         topics: Sequence[str] | None = None,
+        instance_id: str | None = None,
         concurrency: int = 16,
         backlog: int = 500,
         heartbeat_s: float = 5.0,
@@ -75,6 +78,7 @@ class ToolExecutor:
         self._tenants = None if tenants is None else frozenset(tenants)
         self._claims = claims or MemoryClaimStore()
         self._options = options or ClientOptions()
+        self._instance_id = instance_id or os.environ.get("TURNGATE_EXECUTOR_INSTANCE_ID") or None
         self._backlog = backlog
         self._drain_s = drain_s
         self._now_ms = now_ms
@@ -131,8 +135,8 @@ class ToolExecutor:
             max_request_size=REQUEST_BYTES_MAX, **self._options,
         )  # fmt: skip
         consumer = self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._kafka, group_id=self._group, enable_auto_commit=False,
-            auto_offset_reset="earliest", isolation_level="read_committed",
+            bootstrap_servers=self._kafka, group_id=self._group, group_instance_id=self._instance_id,
+            enable_auto_commit=False, auto_offset_reset="earliest", isolation_level="read_committed",
             max_partition_fetch_bytes=FETCH_BYTES_MAX, **self._options,
         )  # fmt: skip
         await producer.start()
