@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from turngate.domain.stream import Assembler, CompiledToolset, Outcome, Preview, StreamEnd, compile_toolset
 
 TOOLS: CompiledToolset = compile_toolset({name: {"type": "object"} for name in ("alpha", "beta")})
-PROFILES = ("openai", "openai-compat", "anthropic")
+PROFILES = ("openai", "openai-compat", "mistral", "anthropic")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VALUES = st.dictionaries(
     TEXT,
@@ -87,6 +87,7 @@ def messages(plan: Plan) -> list[str]:
 WRITERS: dict[str, Callable[[Plan], list[str]]] = {
     "openai": chat,
     "openai-compat": chat,
+    "mistral": chat,
     "anthropic": messages,
 }
 

@@ -165,7 +165,7 @@ class ChatNormaliser:
             if not value or key == "role":
                 continue
             if key == "content":
-                self.content(state, value, out)
+                self.content(state, value, raw, path, out)
             elif key == "tool_calls":
                 self._tool_calls(state, value, raw, path, out)
             elif key == "refusal" and isinstance(value, str):
@@ -175,7 +175,14 @@ class ChatNormaliser:
             elif key not in IGNORABLE_DELTA_KEYS:
                 self.unknown_delta(state, key, delta, raw, path, out)
 
-    def content(self, state: ChoiceState, value: object, out: list[op.Operation]) -> None:
+    def content(
+        self,
+        state: ChoiceState,
+        value: object,
+        raw: str,
+        path: tuple[int, str],
+        out: list[op.Operation],
+    ) -> None:
         if isinstance(value, str):
             self.prose(state, "text", value, out)
         else:
@@ -235,7 +242,7 @@ class ChatNormaliser:
                 out.append(op.Note("unknown_event", "error", "a tool call that is not a function call"))
                 continue
             function = as_map(entry.get("function")) or {}
-            ident, name = identity(entry.get("id")), identity(function.get("name"))
+            ident, name = self.call_id(entry.get("id")), identity(function.get("name"))
             if not (ident or name or function.get("arguments")) and self.may_be_empty(state, entry.get("index")):
                 continue
             call = self.locate(state, entry.get("index"), ident, name, out)
@@ -250,6 +257,9 @@ class ChatNormaliser:
                     "arguments",
                 )
                 self.arguments(state, call, function.get("arguments"), raw, where, out)
+
+    def call_id(self, value: object) -> str | None:
+        return identity(value)
 
     def may_be_empty(self, state: ChoiceState, index: object) -> bool:
         """Whether a fragment that names nothing and holds nothing may be passed over."""

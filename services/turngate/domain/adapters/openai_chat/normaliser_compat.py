@@ -55,9 +55,16 @@ class CompatNormaliser(ChatNormaliser):
 
     # -- prose -----------------------------------------------------------------------------------------------
 
-    def content(self, state: ChoiceState, value: object, out: list[op.Operation]) -> None:
+    def content(
+        self,
+        state: ChoiceState,
+        value: object,
+        raw: str,
+        path: tuple[int, str],
+        out: list[op.Operation],
+    ) -> None:
         if not isinstance(value, list):
-            super().content(state, value, out)
+            super().content(state, value, raw, path, out)
             return
         for item in cast("list[object]", value):
             part = as_map(item) or {}

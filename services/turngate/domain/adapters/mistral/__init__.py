@@ -1,0 +1,1 @@
+"""Mistral chat completions."""
