@@ -24,6 +24,10 @@ FIXTURES = Path(__file__).parent / "fixtures"
         ("exception-after-stop", 1, "failed", "error", ["provider_error"]),
         ("malformed-tool-use", 1, "failed", "error", ["provider_error"]),
         ("max-tokens-after-whole-call", 1, "blocked", "truncated", ["wrong_terminal_reason"]),
+        ("binary-call", 0, "commit", "tool_calls", []),
+        ("binary-cut-frame", 1, "blocked", "tool_calls", ["missing_terminal"]),
+        ("binary-bad-checksum", 1, "blocked", "tool_calls", ["missing_events"]),
+        ("binary-exception", 1, "failed", "error", ["provider_error"]),
         ("cut-after-call", 1, "unknown", "unknown", ["missing_terminal"]),
     ],
 )
@@ -37,6 +41,6 @@ def test_converse_streams(
     assert report["normaliser"] == "bedrock@1"
     assert report["executable"] == (exit_code == 0)
     if exit_code == 0:
-        assert [call["id"] for call in report["calls"]] == ["tooluse_f1"]
+        assert [call["id"] for call in report["calls"]] == ["t1" if name == "binary-call" else "tooluse_f1"]
     else:
         assert report["calls"] == []

@@ -23,6 +23,7 @@ from turngate.domain.stream.conformance import (
     judge_fixture,
     read_fixture,
 )
+from turngate.domain.stream.eventstream import event_texts, is_event_stream
 from turngate.domain.stream.sse_text import data_payloads
 from turngate.schemas.errors import Refused
 
@@ -37,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _SseInput:
-    """How an SSE body is to be read: its profile and the tools it may call."""
+    """How a body is to be read: its profile and the tools it may call."""
 
     profile: str
     tool_schemas: Mapping[str, object]
@@ -47,12 +48,14 @@ class _SseInput:
 def conformance(
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE...", help="Fixtures; - is standard input.")] = None,
     report: Annotated[str, typer.Option("--report", help="json (one line a file), text or junit.")] = "text",
-    sse: Annotated[bool, typer.Option("--sse", help="The files are SSE bodies as received; needs --profile.")] = False,
-    profile: Annotated[str | None, typer.Option("--profile", help="Profile of the SSE bodies.")] = None,
+    sse: Annotated[bool, typer.Option("--sse", help="The files are bodies as received; needs --profile.")] = False,
+    profile: Annotated[str | None, typer.Option("--profile", help="Profile of the bodies.")] = None,
     tools: Annotated[Path | None, typer.Option("--tools", help="With --sse: JSON file {tool name: schema}.")] = None,
     forced: Annotated[bool, typer.Option("--forced", help="With --sse: the request forced one tool.")] = False,
 ) -> None:
     """Judge recorded provider streams as the fleet would.
+
+    A body (--sse) is text of server-sent events or a binary AWS event stream; its first bytes tell.
 
     Exit 0 every stream passes, 1 one fails, 2 one holds no tool calls, 3 one is unreadable (worst first: 3,
     1, 2, 0); 64 wrong usage. Only status=pass, applicable=true and executable=true permit a hand-over.
@@ -98,13 +101,16 @@ def _judge(name: str, source: _SseInput | None) -> Report:
         return failed("unreadable", f"cannot read the file: {error.strerror or 'input error'}")
     digest = hashlib.sha256(data).hexdigest()
     try:
-        fixture = read_fixture(data) if source is None else _sse_fixture(data, digest, source)
+        fixture = read_fixture(data) if source is None else _body_fixture(data, digest, source)
     except UnreadableFixture as error:
         return failed("unreadable", str(error), digest)
     return judge_fixture(fixture)
 
 
-def _sse_fixture(data: bytes, digest: str, source: _SseInput) -> Fixture:
+def _body_fixture(data: bytes, digest: str, source: _SseInput) -> Fixture:
+    if is_event_stream(data):
+        texts, fault = event_texts(data)
+        return Fixture(source.profile, source.tool_schemas, texts, source.tool_choice, None, digest, fault)
     try:
         events = data_payloads(data)
     except Refused:

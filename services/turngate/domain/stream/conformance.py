@@ -2,11 +2,13 @@
 nothing.
 
 A fixture is a JSON object {profile, tool_schemas, chunks | events, tool_choice?, meta?}. Events are read by
-their exact text inside the fixture, so what a parser would round or drop is still seen.
+their exact text inside the fixture, so what a parser would round or drop is still seen. Instead of events it may hold
+a binary AWS event stream, in base64, as `eventstream_b64`.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -15,8 +17,9 @@ from typing import cast
 
 from turngate.domain.stream import rawjson
 from turngate.domain.stream.assembler import Assembler
+from turngate.domain.stream.eventstream import event_texts
 from turngate.domain.stream.findings import Finding, UnknownNormaliser
-from turngate.domain.stream.outcome import Block, Outcome, StreamEnd
+from turngate.domain.stream.outcome import Block, EndCause, Outcome, StreamEnd
 from turngate.domain.stream.toolset import compile_toolset
 
 Report = dict[str, object]
@@ -31,8 +34,11 @@ class UnreadableFixture(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """A recorded stream. events: exact texts of the provider's payloads, in order. digest: sha256 of the
-    input."""
+    """A recorded stream.
+
+    events: exact texts of the provider's payloads, in order. digest: sha256 of the input. fault: why a binary body
+    could not be read to its end, a code of READING_FAULTS.
+    """
 
     profile: str
     tool_schemas: Mapping[str, object]
@@ -40,6 +46,7 @@ class Fixture:
     tool_choice: str | None
     meta: object
     digest: str
+    fault: str | None = None
 
 
 def read_fixture(data: bytes) -> Fixture:
@@ -59,18 +66,30 @@ def read_fixture(data: bytes) -> Fixture:
         raise UnreadableFixture("field profile must be text")
     if not isinstance(schemas, dict):
         raise UnreadableFixture("field tool_schemas must be an object of schemas by tool name")
-    present = [name for name in ("chunks", "events") if name in fields]
-    texts = rawjson.elements(text, (present[0],)) if len(present) == 1 else None
-    if texts is None:
-        raise UnreadableFixture("exactly one of the fields chunks and events must hold a list")
+    events, fault = _events(text, fields)
     return Fixture(
         profile=profile,
         tool_schemas=cast("dict[str, object]", schemas),
-        events=[_payload(item) for item in texts],
+        events=events,
         tool_choice=_choice(fields.get("tool_choice")),
         meta=fields.get("meta"),
         digest=hashlib.sha256(data).hexdigest(),
+        fault=fault,
     )
+
+
+def _events(text: str, fields: Mapping[str, object]) -> tuple[list[str], str | None]:
+    """The events' texts, and why a binary body could not be read on."""
+    present = [name for name in ("chunks", "events", "eventstream_b64") if name in fields]
+    if present == ["eventstream_b64"]:
+        try:
+            return event_texts(base64.b64decode(str(fields["eventstream_b64"]), validate=True))
+        except ValueError:
+            raise UnreadableFixture("field eventstream_b64 must be base64") from None
+    texts = rawjson.elements(text, (present[0],)) if len(present) == 1 else None
+    if texts is None:
+        raise UnreadableFixture("exactly one of the fields chunks and events must hold a list")
+    return [_payload(item) for item in texts], None
 
 
 def _payload(item: str) -> str:
@@ -104,7 +123,8 @@ def judge_fixture(fixture: Fixture) -> Report:
     except UnknownNormaliser as error:
         return _with_meta(failed(error.code, str(error), fixture.digest), fixture)
     assembler.feed(0, fixture.events)
-    outcome = assembler.end(StreamEnd("eof", count=len(fixture.events)))
+    cause: EndCause = "eof" if fixture.fault is None else "reset"
+    outcome = assembler.end(StreamEnd(cause, error_class=fixture.fault, count=len(fixture.events)))
     report: Report = {
         **_status(outcome),
         "calls": [_call(block) for block in outcome.calls],

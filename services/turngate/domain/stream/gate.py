@@ -16,6 +16,7 @@ from turngate.domain.stream.outcome import (
     BLOCKING_ORDER,
     BLOCKING_ROWS,
     OUTCOMES,
+    READING_FAULTS,
     Block,
     Outcome,
     RowName,
@@ -72,6 +73,9 @@ class Gate:
         """The outcome; `end` None means that the stream is still open."""
         if counts.missing:
             self._find("missing_events", "events of the relay are missing")
+        fault = READING_FAULTS.get(end.error_class or "") if end is not None and end.cause == "reset" else None
+        if fault is not None:
+            self._find(fault, "what the provider sent could not be read to its end")
         terminal = self._terminal_seen()
         stop = self._stop_class(terminal)
         if terminal and self._slots.failure is None:
@@ -79,6 +83,7 @@ class Gate:
         elif (
             end is not None
             and self._slots.failure is None
+            and fault != "missing_terminal"
             and end.cause in ("eof", "reset", "timeout", "ownerGone", "handover")
         ):
             self._find("missing_terminal", "the stream ended without the provider's terminal")

@@ -22,7 +22,8 @@ class StreamEnd:
     """How the relay ended.
 
     status, error_class, retry_after_ms: of cause http; error_class is the provider table's word (`auth`,
-    `invalid_request`, `ambiguous`, anything else means rejected); without it the status alone decides.
+    `invalid_request`, `ambiguous`, anything else means rejected); without it the status alone decides. Of cause
+    reset: why the bytes could not be read on (READING_FAULTS).
     count: events relayed, None where the owner is gone.
     evidence_closed: the connection is known closed where that proves the attempt can produce nothing more.
     """
@@ -157,6 +158,16 @@ own."""
 
 BLOCKING_ORDER: tuple[RowName, ...] = ("structural", "never", "content")
 """Of several findings the row that forbids most decides."""
+
+READING_FAULTS: Mapping[str, GateCode] = {
+    "bad_checksum": "missing_events",
+    "bad_frame": "missing_events",
+    "cut_frame": "missing_terminal",
+    "event_too_large": "too_large",
+    "invalid_unicode": "invalid_unicode",
+}
+"""Why a reader gave up on the bytes of a stream -> the finding. What it could not read may have been an error, so the
+turn does not pass, whatever was read before."""
 
 AMBIGUOUS_STATUS: frozenset[int] = frozenset({408, 499, *(s for s in range(500, 600) if s not in (503, 529))})
 """HTTP answers that prove nothing about the generation."""
