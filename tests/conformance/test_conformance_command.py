@@ -162,3 +162,58 @@ def test_the_text_report_names_codes_and_places(capsys: pytest.CaptureFixture[st
     assert out.startswith("fail  ")
     assert "identity_collision" in out
     assert "slot=0/0" in out
+
+
+def test_redact_writes_fixtures_that_are_judged_the_same(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "one.json"
+    code, (before,) = run(path("chat-fragmented-call.json"), "--redact", str(out))
+    again, (after,) = run(str(out))
+    assert code == again == 0
+    (old,), (new,) = (cast("list[dict[str, object]]", report["calls"]) for report in (before, after))
+    assert (new["id"], new["name"], new["slot"]) == (old["id"], old["name"], old["slot"])
+    assert new["argumentsRaw"] == '{"city":"xxxxx\u00f8","days":3}'
+    assert "meta" not in after
+    folder = tmp_path / "many"
+    names = ["chat-reused-slot.json", "not-json.json", "chat-text-only.json"]
+    assert run(*(path(name) for name in names), "--redact", str(folder))[0] == 3
+    assert sorted(file.name for file in folder.iterdir()) == ["chat-reused-slot.json", "chat-text-only.json"]
+    assert codes(run(str(folder / "chat-reused-slot.json"))[1][0]) == ["identity_collision"]
+    assert "Hei" not in (folder / "chat-text-only.json").read_text()
+
+
+def test_redact_says_what_it_could_not_write(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    same = tmp_path / "chat-text-only.json"
+    same.write_bytes((FIXTURES / "chat-text-only.json").read_bytes())
+    command = ["conformance", path("chat-text-only.json"), str(same), "--redact", str(tmp_path / "out")]
+    assert run_command_line(command) == 3
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_explain_tells_each_slots_history_without_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["conformance", path("chat-reused-slot.json"), "--explain"]) == 1
+    out = capsys.readouterr().out
+    for line in (
+        "slot 0/0  tool_call  forecast  id=call_a",
+        "event 0: id call_a, name forecast",
+        "event 0: unseen -> accumulating",
+        "events 0 to 1: 2 pieces, 15 characters",
+        "event 2: stop reason tool_calls, read as tool_calls",
+        "event 2: accumulating -> terminal",
+        "event 1: error identity_collision",
+        "gate: blocked by identity_collision",
+    ):
+        assert line in out
+    assert "city" not in out
+    assert run_command_line(["conformance", path("messages-thinking-then-call.json"), "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "gate: terminal -> validated" in out
+    assert "slot 0/0  thinking" in out
+    assert "town" not in out
+
+
+def test_explain_leaves_a_machines_report_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["conformance", path("chat-reused-slot.json"), "--explain", "--report", "json"]) == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["status"] == "fail"
+    assert "slot 0/0" in captured.err
+    assert run_command_line(["conformance", path("unsupported-profile.json"), "--explain"]) == 1

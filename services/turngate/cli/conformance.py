@@ -14,7 +14,9 @@ from typing import Annotated, cast
 
 import typer
 
+from turngate.cli.redacted import write_redacted
 from turngate.domain.stream.conformance import (
+    EXIT_UNREADABLE,
     Fixture,
     Report,
     UnreadableFixture,
@@ -24,6 +26,7 @@ from turngate.domain.stream.conformance import (
     read_fixture,
 )
 from turngate.domain.stream.eventstream import event_texts, is_event_stream
+from turngate.domain.stream.explain import explain_fixture
 from turngate.domain.stream.sse_text import data_payloads
 from turngate.schemas.errors import Refused
 
@@ -52,6 +55,13 @@ def conformance(
     profile: Annotated[str | None, typer.Option("--profile", help="Profile of the bodies.")] = None,
     tools: Annotated[Path | None, typer.Option("--tools", help="With --sse: JSON file {tool name: schema}.")] = None,
     forced: Annotated[bool, typer.Option("--forced", help="With --sse: the request forced one tool.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also each slot's history; beside json and junit on standard error.")
+    ] = False,
+    redact: Annotated[
+        Path | None,
+        typer.Option("--redact", help="Write fixtures with placeholders: a file, or for several files a folder."),
+    ] = None,
 ) -> None:
     """Judge recorded provider streams as the fleet would.
 
@@ -71,9 +81,16 @@ def conformance(
     source = None
     if profile is not None:
         source = _SseInput(profile, _read_tools(tools), "forced" if forced else None)
-    reports = [_judge(name, source) for name in files]
-    _print_reports(report, files, reports)
-    raise typer.Exit(exit_code(reports))
+    loaded = [_load(name, source) for name in files]
+    reports = [judge_fixture(one) if isinstance(one, Fixture) else one for one in loaded]
+    told = [explain_fixture(one) if explain and isinstance(one, Fixture) else [] for one in loaded]
+    _print_reports(report, files, reports, told)
+    code = exit_code(reports)
+    if redact is not None and not write_redacted(
+        redact, files, [o if isinstance(o, Fixture) else None for o in loaded]
+    ):
+        code = EXIT_UNREADABLE
+    raise typer.Exit(code)
 
 
 def _usage(message: str) -> typer.Exit:
@@ -93,18 +110,17 @@ def _read_tools(path: Path | None) -> Mapping[str, object]:
     return cast("dict[str, object]", value)
 
 
-def _judge(name: str, source: _SseInput | None) -> Report:
-    """One file's report; whatever is wrong with the file is a report too."""
+def _load(name: str, source: _SseInput | None) -> Fixture | Report:
+    """One file's fixture; whatever is wrong with the file is a report too."""
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         return failed("unreadable", f"cannot read the file: {error.strerror or 'input error'}")
     digest = hashlib.sha256(data).hexdigest()
     try:
-        fixture = read_fixture(data) if source is None else _body_fixture(data, digest, source)
+        return read_fixture(data) if source is None else _body_fixture(data, digest, source)
     except UnreadableFixture as error:
         return failed("unreadable", str(error), digest)
-    return judge_fixture(fixture)
 
 
 def _body_fixture(data: bytes, digest: str, source: _SseInput) -> Fixture:
@@ -118,15 +134,19 @@ def _body_fixture(data: bytes, digest: str, source: _SseInput) -> Fixture:
     return Fixture(source.profile, source.tool_schemas, events, source.tool_choice, None, digest)
 
 
-def _print_reports(form: str, files: Sequence[str], reports: Sequence[Report]) -> None:
+def _print_reports(form: str, files: Sequence[str], reports: Sequence[Report], told: Sequence[Sequence[str]]) -> None:
+    if form != "text":
+        for name, lines in zip(files, told, strict=True):
+            if lines:
+                print("\n".join((name, *(f"  {line}" for line in lines))), file=sys.stderr)
     if form == "json":
         for report in reports:
             print(json.dumps(report, ensure_ascii=True, separators=(",", ":")))
     elif form == "junit":
         print(_junit(files, reports))
     else:
-        for name, report in zip(files, reports, strict=True):
-            print(_text(name, report))
+        for name, report, lines in zip(files, reports, told, strict=True):
+            print("\n".join((_text(name, report), *(f"  {line}" for line in lines))))
 
 
 def _findings(report: Report) -> list[Mapping[str, object]]:

@@ -19,7 +19,7 @@ from turngate.domain.stream import rawjson
 from turngate.domain.stream.assembler import Assembler
 from turngate.domain.stream.eventstream import event_texts
 from turngate.domain.stream.findings import Finding, UnknownNormaliser
-from turngate.domain.stream.outcome import Block, EndCause, Outcome, StreamEnd
+from turngate.domain.stream.outcome import READING_FAULTS, Block, EndCause, Outcome, StreamEnd
 from turngate.domain.stream.toolset import compile_toolset
 
 Report = dict[str, object]
@@ -89,7 +89,10 @@ def _events(text: str, fields: Mapping[str, object]) -> tuple[list[str], str | N
     texts = rawjson.elements(text, (present[0],)) if len(present) == 1 else None
     if texts is None:
         raise UnreadableFixture("exactly one of the fields chunks and events must hold a list")
-    return [_payload(item) for item in texts], None
+    fault = fields.get("fault")
+    if fault is not None and fault not in READING_FAULTS:
+        raise UnreadableFixture("field fault must be a code of reading")
+    return [_payload(item) for item in texts], fault if isinstance(fault, str) else None
 
 
 def _payload(item: str) -> str:
