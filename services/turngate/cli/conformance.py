@@ -20,6 +20,7 @@ from turngate.domain.stream.conformance import (
     Fixture,
     Report,
     UnreadableFixture,
+    body_payloads,
     exit_code,
     failed,
     judge_fixture,
@@ -27,7 +28,6 @@ from turngate.domain.stream.conformance import (
 )
 from turngate.domain.stream.eventstream import event_texts, is_event_stream
 from turngate.domain.stream.explain import explain_fixture
-from turngate.domain.stream.sse_text import data_payloads
 from turngate.schemas.errors import Refused
 
 EXIT_USAGE = 64
@@ -128,7 +128,7 @@ def _body_fixture(data: bytes, digest: str, source: _SseInput) -> Fixture:
         texts, fault = event_texts(data)
         return Fixture(source.profile, source.tool_schemas, texts, source.tool_choice, None, digest, fault)
     try:
-        events = data_payloads(data)
+        events = body_payloads(data, source.profile)
     except Refused:
         raise UnreadableFixture("the file is not UTF-8") from None
     return Fixture(source.profile, source.tool_schemas, events, source.tool_choice, None, digest)

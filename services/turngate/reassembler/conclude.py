@@ -227,6 +227,7 @@ def _assistant_block(block: Block, schemas: dict[str, str]) -> AssistantBlock:
             call_id=block.call_id,
             tool=block.name,
             arguments_raw=block.arguments_raw or "{}",
+            signature=block.signature,
             schema_digest=schemas.get(block.name or ""),
         )
     opaque = block.data

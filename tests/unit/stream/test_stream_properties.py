@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from turngate.domain.stream import Assembler, CompiledToolset, Outcome, Preview, StreamEnd, compile_toolset
 
 TOOLS: CompiledToolset = compile_toolset({name: {"type": "object"} for name in ("alpha", "beta")})
-PROFILES = ("openai", "openai-compat", "mistral", "anthropic")
+PROFILES = ("openai", "openai-compat", "mistral", "anthropic", "gemini")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VALUES = st.dictionaries(
     TEXT,
@@ -84,11 +84,26 @@ def messages(plan: Plan) -> list[str]:
     return [json.dumps(event, ensure_ascii=False) for event in events]
 
 
+def contents(plan: Plan) -> list[str]:
+    parts: list[str] = []
+    for kind, ident, name, texts in plan:
+        if kind == "text":
+            parts += [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
+        else:
+            parts.append(f'{{"functionCall": {{"id": "{ident}", "name": "{name}", "args": {"".join(texts)}}}}}')
+    start = '{"responseId": "r1", "candidates": [{"content": {"role": "model", "parts": ['
+    events = [start + part + "]}}]}" for part in parts]
+    events.append(start + ']}, "finishReason": "STOP"}]}')
+    events.append('{"responseId": "r1", "usageMetadata": {"totalTokenCount": 3}}')
+    return events
+
+
 WRITERS: dict[str, Callable[[Plan], list[str]]] = {
     "openai": chat,
     "openai-compat": chat,
     "mistral": chat,
     "anthropic": messages,
+    "gemini": contents,
 }
 
 

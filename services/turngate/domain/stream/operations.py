@@ -24,6 +24,8 @@ BlockKind = Literal[
     "server_tool_call",
     "server_tool_result",
     "refusal",
+    "image",
+    "document",
 ]
 """`server_tool_result` also holds opaque provider parts that are only ever given back verbatim (compaction,
 fallback)."""
@@ -94,6 +96,13 @@ class TurnStop(NamedTuple):
     void: str | None = None
 
 
+class Reopen(NamedTuple):
+    """The provider goes on after a stop that, for this profile, need not be the last: the stop no longer
+    counts."""
+
+    choice: int
+
+
 class TurnEnd(NamedTuple):
     """The provider's end mark of the whole response, where the profile has one."""
 
@@ -131,7 +140,7 @@ class Note(NamedTuple):
     slot: int | None = None
 
 
-Operation = Start | Identify | Delta | Whole | Stop | TurnStop | TurnEnd | Usage | Handle | Failure | Note
+Operation = Start | Identify | Delta | Whole | Stop | TurnStop | Reopen | TurnEnd | Usage | Handle | Failure | Note
 
 
 class Normaliser(Protocol):
@@ -151,6 +160,7 @@ class ProfileFacts:
     their own.
     complete_with_calls: how a "complete" label beside complete calls is read.
     sentinels: event texts that are not JSON and carry nothing.
+    json_bodies: a body may also be one JSON array of events, and an error may stand in it as bare JSON.
     """
 
     empty_arguments: Literal["object", "tolerated", "malformed"]
@@ -158,6 +168,7 @@ class ProfileFacts:
     blocks_close_with_turn: bool
     complete_with_calls: Literal["wrong", "forced", "tolerated"]
     sentinels: frozenset[str] = frozenset()
+    json_bodies: bool = False
 
 
 @dataclass(frozen=True, slots=True)

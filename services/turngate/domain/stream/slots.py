@@ -169,6 +169,8 @@ class Slots:
         missing."""
         if isinstance(operation, op.TurnStop):
             self._turn_stop(operation)
+        elif isinstance(operation, op.Reopen):
+            self._reopen(operation.choice)
         elif isinstance(operation, op.TurnEnd):
             self._turn_end()
         elif isinstance(operation, op.Usage):
@@ -302,6 +304,11 @@ class Slots:
             for slot in choice.slots.values():
                 if slot.state == "accumulating" and self._slot_step(slot, "stop"):
                     self._show_stop(slot)
+
+    def _reopen(self, number: int) -> None:
+        choice = self.choices.get(number)
+        if choice is not None and self._turn_step(choice, "reopen", f"{number}"):
+            choice.stop = None
 
     def _turn_end(self) -> None:
         if self.ended:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from turngate.domain.stream import rawjson
 from turngate.schemas.errors import Refused
 
 EVENT_BYTES_MAX = 1024 * 1024
@@ -105,3 +106,28 @@ def data_payloads(body: bytes) -> list[str]:
     events = decoder.feed(body)
     decoder.feed(b"")
     return events
+
+
+def array_payloads(body: bytes) -> list[str]:
+    """The elements of a body that is one JSON array. Raises Refused (`invalid_unicode`).
+
+    Of an array that is cut or followed by something, what remains unread comes last, as an event that no reader takes.
+    """
+    try:
+        text = body.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        raise Refused("the body is not UTF-8", code="invalid_unicode") from None
+    events, rest = rawjson.leading_elements(text)
+    return events if rest is None else [*events, rest]
+
+
+def bare_json_as_data(body: bytes) -> bytes:
+    """A body in which JSON objects may stand between the events without `data:`, with them as events too."""
+    out: list[bytes] = []
+    bare = False
+    fresh = True
+    for line in _LINE_END.split(body):
+        bare = line != b"" and (bare or (fresh and line.startswith(b"{")))
+        fresh = line == b""
+        out.append(b"data: " + line if bare else line)
+    return b"\n".join([*out, b"", b""] if bare else out)

@@ -41,13 +41,14 @@ SLOT_MISSES: Mapping[tuple[SlotState, SlotEvent], GateCode] = {
 }
 
 TurnState = Literal["open", "stopped", "ended"]
-TurnEvent = Literal["content", "close", "stop", "end"]
-"""content: a start or a delta. close: the end of a block that was open."""
+TurnEvent = Literal["content", "close", "stop", "reopen", "end"]
+"""content: a start or a delta. close: the end of a block that was open. reopen: the stop was not the last."""
 
 TURN_TRANSITIONS: Mapping[tuple[TurnState, TurnEvent], TurnState] = {
     ("open", "content"): "open",
     ("open", "close"): "open",
     ("open", "stop"): "stopped",
+    ("stopped", "reopen"): "open",
     ("stopped", "end"): "ended",
     ("open", "end"): "ended",
 }
@@ -56,6 +57,8 @@ TURN_MISSES: Mapping[tuple[TurnState, TurnEvent], GateCode] = {
     ("stopped", "content"): "delta_after_terminal",
     ("stopped", "close"): "delta_after_terminal",
     ("stopped", "stop"): "duplicate_terminal",
+    ("open", "reopen"): "missing_terminal",
+    ("ended", "reopen"): "delta_after_terminal",
     ("ended", "content"): "delta_after_terminal",
     ("ended", "close"): "delta_after_terminal",
     ("ended", "stop"): "duplicate_terminal",

@@ -1,0 +1,22 @@
+"""The stream profile of Gemini's streamGenerateContent, of the Developer API and of Vertex."""
+
+from __future__ import annotations
+
+from turngate.domain.adapters.gemini.normaliser_content import GeminiNormaliser
+from turngate.domain.stream.operations import NormaliserSpec, ProfileFacts
+
+NORMALISERS: tuple[NormaliserSpec, ...] = (
+    NormaliserSpec(
+        "gemini",
+        1,
+        ProfileFacts(
+            # Absent arguments are an empty object on this wire; the normaliser writes it, so no text is ever empty.
+            empty_arguments="malformed",
+            end_mark=False,
+            blocks_close_with_turn=False,
+            complete_with_calls="wrong",
+            json_bodies=True,
+        ),
+        GeminiNormaliser,
+    ),
+)
