@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "conformance": ("conformance",),
     "demo": ("demo",),
     "dev": ("dev",),
+    "quarantine": ("quarantine",),
     "render": ("render",),
     "run": ("run",),
     "schemas": ("schemas",),

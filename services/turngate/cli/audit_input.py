@@ -24,6 +24,7 @@ from turngate.domain.audit import (
     print_entry,
 )
 from turngate.schemas.errors import InvalidRecord, Retryable
+from turngate.topology.client import ClientOptions
 from turngate.topology.reading import read_steadily
 from turngate.topology.topics import TOPICS
 
@@ -75,16 +76,22 @@ class Collected:
         return AuditLog.of(self.committed, self.uncommitted, self.starts)
 
 
-async def read_cluster(kafka: str, prefix: str, topics: Sequence[str] = RECORD_TOPICS) -> Collected:
-    """The records of these topics up to the ends found now. Raises InputUnreadable."""
+async def read_cluster(
+    kafka: str, prefix: str, topics: Sequence[str] = RECORD_TOPICS, options: ClientOptions | None = None
+) -> Collected:
+    """The records of these topics up to the ends found now. Raises InputUnreadable.
+
+    options: how to reach the broker beside its address (TLS, SASL).
+    """
+    client: ClientOptions = {} if options is None else options
     found = Collected()
     ordered = [*(name for name in FIRST if name in topics), *(name for name in topics if name not in FIRST)]
     try:
-        ends, starts = await _bounds(kafka, prefix, ordered)
+        ends, starts = await _bounds(kafka, prefix, ordered, client)
         found.starts = {place: offset for place, offset in starts.items() if offset > 0}
-        found.committed = await _read(kafka, prefix, ends, starts, "read_committed")
+        found.committed = await _read(kafka, prefix, ends, starts, "read_committed", client)
         live = {place: end for place, end in ends.items() if place[0] in UNCOMMITTED}
-        found.uncommitted = await _read(kafka, prefix, live, starts, "read_uncommitted")
+        found.uncommitted = await _read(kafka, prefix, live, starts, "read_uncommitted", client)
     except (KafkaError, OSError) as error:
         raise InputUnreadable(
             f"topics with prefix {prefix} cannot be read at {kafka} ({type(error).__name__}):"
@@ -94,16 +101,16 @@ async def read_cluster(kafka: str, prefix: str, topics: Sequence[str] = RECORD_T
 
 
 async def _bounds(
-    kafka: str, prefix: str, topics: Sequence[str]
+    kafka: str, prefix: str, topics: Sequence[str], client: ClientOptions
 ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
     """End (the last stable offset) and start of every partition, by short topic name."""
     ends: dict[tuple[str, int], int] = {}
     starts: dict[tuple[str, int], int] = {}
-    counts = await _partition_counts(kafka)
+    counts = await _partition_counts(kafka, client)
     if not any(TOPICS[name].full_name(prefix) in counts for name in topics):
         raise InputUnreadable(f"{kafka} has no topics with prefix {prefix}: check TURNGATE_TOPIC_PREFIX")
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=kafka, group_id=None, enable_auto_commit=False, isolation_level="read_committed"
+        bootstrap_servers=kafka, group_id=None, enable_auto_commit=False, isolation_level="read_committed", **client
     )
     await consumer.start()
     try:
@@ -119,9 +126,9 @@ async def _bounds(
     return ends, starts
 
 
-async def _partition_counts(kafka: str) -> dict[str, int]:
+async def _partition_counts(kafka: str, client: ClientOptions) -> dict[str, int]:
     """Partitions of every topic of the cluster. A consumer that subscribes to nothing does not learn them."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka, **client)
     await admin.start()
     try:
         return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
@@ -135,6 +142,7 @@ async def _read(
     ends: Mapping[tuple[str, int], int],
     starts: Mapping[tuple[str, int], int],
     isolation: str,
+    client: ClientOptions,
 ) -> list[Entry]:
     """All records of the partitions below their ends."""
     names = {
@@ -147,7 +155,7 @@ async def _read(
         return entries
     consumer = AIOKafkaConsumer(
         bootstrap_servers=kafka, group_id=None, enable_auto_commit=False, isolation_level=isolation,
-        auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES,
+        auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES, **client,
     )  # fmt: skip
     await consumer.start()
     read_steadily(consumer)

@@ -190,6 +190,18 @@ class Settings(BaseSettings):
         )
 
 
+def load_kafka_options(kafka: str) -> ClientOptions:
+    """What a command that only reads topics needs beside the broker's address: no Redis, no tenants.
+
+    Raises ConfigurationError.
+    """
+    try:
+        return Settings(kafka=kafka, redis="redis://none").kafka_client_options()
+    except ValidationError as error:
+        lines = [_problem(item["loc"], item["type"], item["msg"]) for item in error.errors()]
+        raise ConfigurationError("\n".join(lines)) from None
+
+
 def load_settings() -> Settings:
     """The settings of this process. Raises ConfigurationError: one line per variable, never a value."""
     try:

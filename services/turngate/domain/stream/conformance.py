@@ -146,7 +146,13 @@ def judge_fixture(fixture: Fixture) -> Report:
     assembler.feed(0, fixture.events)
     cause: EndCause = "eof" if fixture.fault is None else "reset"
     outcome = assembler.end(StreamEnd(cause, error_class=fixture.fault, count=len(fixture.events)))
-    report: Report = {
+    report = {**outcome_report(outcome, assembler.normaliser), "fixtureDigest": fixture.digest}
+    return _with_meta(report, fixture)
+
+
+def outcome_report(outcome: Outcome, normaliser: str) -> Report:
+    """The report on what a gate said; without the digest of a fixture."""
+    return {
         **_status(outcome),
         "calls": [_call(block) for block in outcome.calls],
         "findings": [_finding(finding) for finding in outcome.findings],
@@ -157,10 +163,8 @@ def judge_fixture(fixture: Fixture) -> Report:
             "reasoning": outcome.reasoning,
             "usage": outcome.usage,
         },
-        "normaliser": assembler.normaliser,
-        "fixtureDigest": fixture.digest,
+        "normaliser": normaliser,
     }
-    return _with_meta(report, fixture)
 
 
 def _with_meta(report: Report, fixture: Fixture) -> Report:
