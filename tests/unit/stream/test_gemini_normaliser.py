@@ -155,6 +155,7 @@ def test_the_same_reason_again_changes_nothing_and_a_worse_one_after_stop_holds(
     outcome = judge(chunk({"text": "a"}, finish="STOP"), chunk(finish="RECITATION"))
     assert (outcome.verdict, outcome.stop, outcome.text) == ("commit", "filtered", "a")
     assert judge(chunk(ALPHA, finish="STOP"), chunk(finish="MAX_TOKENS")).verdict == "blocked"
+    assert "duplicate_terminal" in errors(judge(chunk({"text": "a"}, finish="SAFETY"), chunk(finish="RECITATION")))
 
 
 # -- parts ------------------------------------------------------------------------------------------------------
@@ -415,6 +416,19 @@ def test_a_call_that_never_ends_does_not_run() -> None:
     assert (outcome.verdict, "missing_terminal" in errors(outcome)) == ("blocked", True)
     outcome = judge(BEGIN, STOP, END)
     assert (outcome.verdict, "delta_after_terminal" in errors(outcome)) == ("blocked", True)
+
+
+def test_a_piece_after_the_stop_is_seen_even_if_it_ends_nothing() -> None:
+    outcome = judge(BEGIN, STOP, chunk(piece("$.a", numberValue=1)))
+    assert "delta_after_terminal" in errors(outcome)
+
+
+def test_a_name_again_goes_on_with_its_call_only_by_id() -> None:
+    named = chunk(call(name="alpha", id="a", willContinue=True))
+    (only,) = judge(named, named, chunk(piece("$.a", numberValue=1)), END, STOP).calls
+    assert (only.call_id, only.arguments_raw) == ("a", '{"a":1}')
+    outcome = judge(BEGIN, BEGIN, END, STOP)
+    assert (outcome.verdict, "missing_terminal" in errors(outcome)) == ("blocked", True)
 
 
 def test_pieces_without_a_call() -> None:
