@@ -217,3 +217,16 @@ def test_explain_leaves_a_machines_report_alone(capsys: pytest.CaptureFixture[st
     assert json.loads(captured.out)["status"] == "fail"
     assert "slot 0/0" in captured.err
     assert run_command_line(["conformance", path("unsupported-profile.json"), "--explain"]) == 1
+
+
+def test_junit_stays_xml_whatever_a_file_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = tmp_path / 'a <b> & "c"\x01\udcff]]>.json'
+    assert run_command_line(["conformance", str(odd), path("chat-text-only.json"), "--report", "junit"]) == 3
+    suite = ElementTree.fromstring(capsys.readouterr().out)
+    names = [case.get("name") or "" for case in suite.iter("testcase")]
+    assert names[0].endswith('a <b> & "c"\ufffd\ufffd]]>.json')
+    failures = [case.find("failure") for case in suite.iter("testcase")]
+    assert failures[0] is not None
+    assert failures[0].get("message") == "unreadable"
+    assert failures[1] is None
+    assert len(list(suite.iter("skipped"))) == int(suite.get("skipped") or 0) == 1

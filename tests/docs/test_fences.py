@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = {"bash", "json", "mermaid", "python", "text"}
 FILES: dict[str, TypeAdapter[Any]] = {
+    "call.json": TypeAdapter(dict[str, Any]),
     "endpoints.json": TypeAdapter(tuple[Endpoint, ...]),
     "script.json": TypeAdapter(Script),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,7 @@ from turngate.domain.stream.explain import explain_fixture
 from turngate.schemas.errors import Refused
 
 EXIT_USAGE = 64
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FORMS = ("json", "text", "junit")
 
 
@@ -164,6 +166,11 @@ def _text(name: str, report: Report) -> str:
     return "\n".join(lines)
 
 
+def _xml(text: str) -> str:
+    """Text without the characters that XML cannot hold at all; names of files and calls may have some."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
 def _junit(files: Sequence[str], reports: Sequence[Report]) -> str:
     statuses = [str(report["status"]) for report in reports]
     suite = ElementTree.Element(
@@ -174,11 +181,11 @@ def _junit(files: Sequence[str], reports: Sequence[Report]) -> str:
         skipped=str(statuses.count("not_applicable")),
     )
     for name, report, status in zip(files, reports, statuses, strict=True):
-        case = ElementTree.SubElement(suite, "testcase", classname="conformance", name=name)
+        case = ElementTree.SubElement(suite, "testcase", classname="conformance", name=_xml(name))
         codes = [str(f["code"]) for f in _findings(report) if f["severity"] == "error"]
         if status == "fail":
             failure = ElementTree.SubElement(case, "failure", message=", ".join(codes) or "not executable")
-            failure.text = _text(name, report)
+            failure.text = _xml(_text(name, report))
         elif status == "not_applicable":
             ElementTree.SubElement(case, "skipped", message="no tool calls")
     ElementTree.indent(suite)
