@@ -32,6 +32,7 @@ FILES: dict[str, TypeAdapter[Any]] = {
     "call.json": TypeAdapter(dict[str, Any]),
     "endpoints.json": TypeAdapter(tuple[Endpoint, ...]),
     "script.json": TypeAdapter(Script),
+    "stream.json": TypeAdapter(dict[str, Any]),
 }
 OTHER_VARIABLES = {"TURNGATE_BOOTSTRAP"}
 FOREIGN = {"curl", "docker", "git", "helm", "pip"}

@@ -146,6 +146,7 @@ def test_what_the_provider_runs_itself_is_kept_and_not_called() -> None:
     assert (server.kind, server.call_id, server.arguments_raw) == ("server_tool_call", "s1", '{"code":1.0}')
     assert json.loads(server.data or "") == {"toolUse": {**start, "input": {"code": 1.0}}}
     assert (given.kind, given.parts) == ("server_tool_result", (json.dumps(result), json.dumps(content)))
+    assert image.kind == "image"
     assert image.parts == ('{"image": {"format": "png"}}', '{"source": {"bytes": "AAEC"}}')
 
 
@@ -238,6 +239,8 @@ WRONG: list[tuple[str, list[Event], str]] = [
     ("two members", [*use(), {"metadata": {}, "messageStop": {}}, stop()], "unknown_event"),
     ("no member", [*use(), {}, stop()], "unknown_event"),
     ("another role", [begin("user"), *use(), stop()], "unknown_event"),
+    ("image into a result", [*use(), opened(1, {"toolResult": {}}), delta(1, image={}), closed(1), stop()],
+     "missing_slot"),
     ("unknown block", [*use(), opened(1, {"video": {}}), closed(1), stop()], "unknown_event"),
     ("unknown delta", [*use(), delta(1, text="a"), delta(1, audio="b"), closed(1), stop()], "unknown_event"),
     ("empty delta", [*use(), delta(1), stop()], "unknown_event"),

@@ -20,7 +20,7 @@ _WORD_KEYS = frozenset(
         *("type", "object", "role", "event", "model", "phase", "kind", "op", "profile", "encoding", "mode"),
         *("finish_reason", "native_finish_reason", "finishReason", "stop_reason", "stopReason", "stop", "stop_type"),
         *("reason", "status", "blockReason", "service_tier", "modelVersion", "field", "handle", "verdict"),
-        *("category", "probability", "severity", "errorClass", "error_class", "trafficType", *PATHED_PLACES),
+        *("category", "probability", "severity", "class", "errorClass", "error_class", "trafficType", *PATHED_PLACES),
     }
 )
 _WORD = re.compile(r"[A-Za-z0-9_.:/@$\[\]'\"*<>|-]{1,160}")
@@ -33,7 +33,7 @@ _COUNTED = frozenset({"usage", "usageMetadata", "x_groq", "metrics"})
 _NUMBER_KEYS = frozenset(
     {
         *("created", "created_at", "completed_at", "createTime", "sequence_number", "deltaSeq", "delta_seq", "seq"),
-        *("choice", "generation", "block", "slot", "originalStatusCode", "nullValue"),
+        *("choice", "generation", "block", "blocks", "slot", "originalStatusCode", "nullValue"),
     }
 )
 

@@ -25,7 +25,7 @@ PROMOTED: frozenset[str] = frozenset({"end_turn"})
 TOOL_KINDS: Mapping[str, BlockKind] = {"tool_use": "tool_call", "server_tool_use": "server_tool_call"}
 """`start.toolUse.type`; absent means a client's tool."""
 
-STARTS: Mapping[str, BlockKind] = {"toolResult": "server_tool_result", "image": "server_tool_result"}
+STARTS: Mapping[str, BlockKind] = {"toolResult": "server_tool_result", "image": "image"}
 """Blocks that are only ever given back verbatim, by the member of `start` that opens them."""
 
 DELTAS: Mapping[str, tuple[DeltaField, frozenset[BlockKind], BlockKind | None]] = {
@@ -33,7 +33,7 @@ DELTAS: Mapping[str, tuple[DeltaField, frozenset[BlockKind], BlockKind | None]] 
     "toolUse": ("arguments", frozenset({"tool_call", "server_tool_call"}), None),
     "citation": ("citation", frozenset({"text"}), "text"),
     "toolResult": ("part", frozenset({"server_tool_result"}), None),
-    "image": ("part", frozenset({"server_tool_result"}), None),
+    "image": ("part", frozenset({"image"}), None),
 }
 """Member of `delta` -> what it adds to, the kinds of block it may belong to, and the kind it opens by itself.
 

@@ -1,0 +1,1 @@
+"""Block operations that a platform publishes itself."""
