@@ -290,6 +290,25 @@ def test_where_the_findings_would_differ_nothing_is_given_out(monkeypatch: pytes
         redact_fixture(fixture)
 
 
+def test_elements_that_must_differ_are_kept() -> None:
+    given = '{"tags":["ab","cd"]}'
+    out = redact_fixture(chat([given]))
+    assert judge_fixture(out)["status"] == "pass"
+    assert arguments_of(out) == given
+
+
+def test_what_stands_before_sound_arguments_stays_wrong() -> None:
+    fixture = chat(['\\{"city":"Oslo"}'])
+    assert judge_fixture(fixture)["status"] == "fail"
+    assert arguments_of(redact_fixture(fixture)).startswith("\\{")
+
+
+def test_a_code_is_structure_only_in_an_error() -> None:
+    event = {"item": {"code": "print"}, "error": {"code": "overloaded"}}
+    (out,) = redact_events("none", {}, [json.dumps(event)])
+    assert json.loads(out) == {"item": {"code": "yyyyy"}, "error": {"code": "overloaded"}}
+
+
 def test_an_unknown_fault_is_no_fixture() -> None:
     with pytest.raises(UnreadableFixture):
         read_fixture(b'{"profile":"bedrock","events":[],"fault":"moon"}')
