@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import orjson
 
 from turngate.domain.adapters import normalisers
 from turngate.domain.stream.gate import Counts, Gate
-from turngate.domain.stream.operations import NormaliserSpec, Operation
+from turngate.domain.stream.operations import Continues, Delta, NormaliserSpec, Operation
 from turngate.domain.stream.outcome import Outcome, StreamEnd
 from turngate.domain.stream.preview import Preview
 from turngate.domain.stream.sequencer import Sequencer
-from turngate.domain.stream.slots import Limits, Slots
+from turngate.domain.stream.slots import Limits, Slot, Slots
 from turngate.domain.stream.strict_json import event_fault
 from turngate.domain.stream.toolset import CompiledToolset
 
 _DEFAULT_LIMITS = Limits()
+_UNREADABLE = object()
+"""Stands for an event that is not JSON."""
+
+
+class _Run(NamedTuple):
+    """Where the last delta went, and how to tell the events that only go on there."""
+
+    continues: Continues
+    delta: Delta
+    slot: Slot
 
 
 class Assembler:
@@ -40,6 +50,8 @@ class Assembler:
     ) -> None:
         self._spec: NormaliserSpec = normalisers.find_normaliser(profile, normaliser_version)
         self._normaliser = self._spec.build()
+        self._continuation = getattr(self._normaliser, "continuation", None)
+        self._run: _Run | None = None
         self._tools = tools
         self._forced = tool_choice == "forced"
         self._limits = limits
@@ -65,15 +77,45 @@ class Assembler:
         raw_events: the provider's data payloads, exactly as received. Returns what became visible.
         """
         slots = self._slots
-        operations: list[Operation] = []
+        texts: list[str] = []  # of consecutive events that only go on with one block: most of a stream
+        run = self._run
+        continues = None if run is None else run.continues
+        index, loads = self._read, orjson.loads
         for raw in self._sequencer.accept(first_seq, raw_events):
-            slots.event_index = self._read
-            self._read += 1
-            self._interpret(raw, operations)
-            for operation in operations:
-                slots.apply(operation)
-            operations.clear()
+            try:
+                value: object = loads(raw)
+            except orjson.JSONDecodeError:
+                value = _UNREADABLE
+            if continues is not None and (text := continues(value)) is not None:
+                texts.append(text)
+            else:
+                if run is not None and texts:
+                    slots.extend(run.slot, run.delta, texts, index - len(texts))
+                    texts.clear()
+                slots.event_index = index
+                run = self._step(value, raw, run)
+                continues = None if run is None else run.continues
+            index += 1
+        if run is not None and texts:
+            slots.extend(run.slot, run.delta, texts, index - len(texts))
+        self._read = index
+        self._run = run
         return slots.take_previews()
+
+    def _step(self, value: object, raw: str, run: _Run | None) -> _Run | None:
+        """Apply one event in full; returns the run that the events after it may go on with."""
+        operations: list[Operation] = []
+        self._interpret(value, raw, operations)
+        if not operations:
+            return run
+        for operation in operations:
+            self._slots.apply(operation)
+        last = operations[-1]
+        if self._continuation is None or not isinstance(last, Delta):
+            return None
+        slot = self._slots.open_for(last)
+        continues: Continues | None = None if slot is None else self._continuation(value, last)
+        return None if slot is None or continues is None else _Run(continues, last, slot)
 
     def end(self, end: StreamEnd) -> Outcome:
         """The relay is over: judge it. To be called once; nothing may be fed afterwards."""
@@ -81,7 +123,11 @@ class Assembler:
         leftovers: list[Operation] = []
         for seq, raw in self._sequencer.leftovers():
             self._slots.event_index = seq
-            self._interpret(raw, leftovers)
+            try:
+                value: object = orjson.loads(raw)
+            except orjson.JSONDecodeError:
+                value = _UNREADABLE
+            self._interpret(value, raw, leftovers)
             for operation in leftovers:
                 self._slots.apply_outcome(operation)
             leftovers.clear()
@@ -101,11 +147,8 @@ class Assembler:
             alternatives=self._alternatives,
         )
 
-    def _interpret(self, raw: str, out: list[Operation]) -> None:
-        try:
-            value: object = orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            if raw not in self._spec.facts.sentinels:
-                self._slots.report(*event_fault(raw))
-            return
-        self._normaliser.event(value, raw, out)
+    def _interpret(self, value: object, raw: str, out: list[Operation]) -> None:
+        if value is not _UNREADABLE:
+            self._normaliser.event(value, raw, out)
+        elif raw not in self._spec.facts.sentinels:
+            self._slots.report(*event_fault(raw))

@@ -151,6 +151,23 @@ class Normaliser(Protocol):
         ...
 
 
+Continues = Callable[[object], str | None]
+"""The text that a parsed event adds to the delta before it, where it does nothing else; otherwise None."""
+
+
+class Continuing(Protocol):
+    """A normaliser that knows how most of its events look: more text for the block that the last one added to."""
+
+    def continuation(self, value: object, delta: Delta) -> Continues | None:
+        """How the events that only go on where `delta` was are told from all others; None where they are not.
+
+        value: the parsed event whose last operation was `delta`. What is returned holds until another event goes
+        through `event` with a result; it must give a text only where `event` would give nothing but a Delta of
+        that text to the same field, beside notes that it gave before.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ProfileFacts:
     """What the gate must know of a profile, as data.

@@ -271,6 +271,37 @@ class Slots:
         else:
             slot.parts.append(text)
 
+    def open_for(self, delta: op.Delta) -> Slot | None:
+        """The slot that took this delta, where further ones of the same field would be taken too."""
+        choice = self.choices.get(delta.choice)
+        slot = None if choice is None else choice.slots.get(delta.block)
+        if choice is None or slot is None or choice.state != "open" or slot.state != "accumulating":
+            return None
+        return slot if delta.field in ("text", "arguments") else None
+
+    def extend(self, slot: Slot, delta: op.Delta, texts: list[str], first_event: int) -> None:
+        """The deltas of consecutive events to one open slot at once. Same result as one `apply` for each.
+
+        delta: where they go. texts: none is empty. first_event: index of the first of them.
+        """
+        text = "".join(texts)
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        arguments = delta.field == "arguments"
+        if self._bytes + size > self._limits.turn_bytes or (
+            arguments and slot.arguments_bytes + size > self._limits.arguments_bytes
+        ):  # which of them is one too many is told one by one
+            for self.event_index, one in enumerate(texts, first_event):
+                self._delta(delta._replace(text=one))
+            return
+        self._bytes += size
+        self.delta_count += len(texts)
+        slot.pieces.append(text)
+        if arguments:
+            slot.arguments_bytes += size
+            self._show_bytes(slot)
+        else:
+            self._show_text(slot, text)
+
     def _add_arguments(self, slot: Slot, text: str) -> None:
         slot.arguments_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if slot.arguments_bytes > self._limits.arguments_bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from turngate.domain.adapters.anthropic.normaliser_tables import (
     DELTA_KINDS,
@@ -201,6 +201,27 @@ class MessagesNormaliser:
             out.append(op.Delta(0, index, field, value))
         else:
             out.append(op.Note("unknown_event", "error", "a delta without its text", 0, index))
+
+    def continuation(self, value: object, delta: op.Delta) -> op.Continues | None:
+        """Further deltas of the same block and type."""
+        word = _map(_map(value).get("delta")).get("type")
+        name, field = DELTAS.get(word, ("", "part")) if isinstance(word, str) else ("", "part")
+        index = delta.block
+        if field != delta.field or field not in ("text", "arguments"):
+            return None
+
+        def more(event: Any) -> str | None:
+            try:  # whatever has another shape is for `event` to judge
+                inner = event["delta"]
+                if event["type"] == "content_block_delta" and inner["type"] == word and event["index"] == index:
+                    text = inner[name]
+                    if text and type(text) is str and type(event["index"]) is int:
+                        return text
+            except (KeyError, TypeError):
+                pass
+            return None
+
+        return more
 
     def _block_stop(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
         index = self._index(event, out)

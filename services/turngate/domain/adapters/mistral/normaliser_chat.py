@@ -26,6 +26,7 @@ class MistralNormaliser(ChatNormaliser):
     """The profile `mistral`."""
 
     stops: Mapping[str, op.StopClass] = STOPS
+    index_decides = False
 
     # -- content chunks --------------------------------------------------------------------------------------
 

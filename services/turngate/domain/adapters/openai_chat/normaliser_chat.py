@@ -8,8 +8,8 @@ all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from turngate.domain.adapters.openai_chat.normaliser_tables import (
     AUTH_WORDS,
@@ -64,6 +64,9 @@ class ChatNormaliser:
     """The strict profile `openai`: what the API documents, and nothing else beside a call."""
 
     stops: Mapping[str, op.StopClass] = STRICT_STOPS
+    prose_keys: tuple[str, ...] = ("content",)
+    index_decides = True
+    """Whether a fragment without an id goes on with the call of its index."""
 
     def __init__(self) -> None:
         self._choices: dict[int, ChoiceState] = {}
@@ -174,6 +177,55 @@ class ChatNormaliser:
                 self._legacy_call(state, out)
             elif key not in IGNORABLE_DELTA_KEYS:
                 self.unknown_delta(state, key, delta, raw, path, out)
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def continuation(self, value: object, delta: op.Delta) -> op.Continues | None:
+        """Further chunks of the same response with one choice, whose delta has the same one field."""
+        choices = (as_map(value) or {}).get("choices")
+        choice = as_map(choices[0]) if isinstance(choices, list) and len(choices) == 1 else None
+        if choice is None or self._choices.get(delta.choice) is not (state := self._choices.get(0)) or state is None:
+            return None
+        fields = as_map(choice.get("delta")) or {}
+        if delta.field == "arguments":
+            call = next((call for call in state.calls if call.block == delta.block), None)
+            if call is None or state.by_index.get(call.number) is not call or call.number in state.reused:
+                return None
+            if not self.index_decides:
+                return None
+            return self._more_of_choice("tool_calls", lambda value: _more_arguments(call, value))
+        names = [key for key in fields if key != "role"]
+        if len(names) != 1 or names[0] not in self.prose_keys or fields[names[0]] != delta.text:
+            return None
+        return self._more_of_choice(names[0], None)
+
+    def _more_of_choice(self, key: str, read: Callable[[object], str | None] | None) -> op.Continues:
+        handle = self._handle
+
+        def more(chunk: Any) -> str | None:
+            try:  # whatever has another shape is for `event` to judge
+                (choice,) = chunk["choices"]
+                delta = choice["delta"]
+                found = delta[key]
+                if (
+                    chunk.get("id") != handle
+                    or choice["index"] != 0
+                    or choice.get("finish_reason") is not None
+                    or chunk.get("usage") is not None
+                    or type(choice["index"]) is not int
+                    or (len(delta) != 1 and not (len(delta) == 2 and "role" in delta))
+                    or "error" in chunk
+                    or "x_groq" in chunk
+                    or "error" in choice
+                ):
+                    return None
+                if read is not None:
+                    return read(found)
+                return found if found and type(found) is str else None
+            except (KeyError, TypeError, ValueError):
+                return None
+
+        return more
 
     def content(
         self,
@@ -337,6 +389,28 @@ class ChatNormaliser:
     def finish_again(self, state: ChoiceState, stop: op.StopClass, out: list[op.Operation]) -> bool:
         """Whether a further finish reason of the choice is to be passed over. Strict: never."""
         return False
+
+
+def _more_arguments(call: CallRef, value: Any) -> str | None:
+    """The argument text of the only fragment, where it names nothing but the call's index.
+
+    Another shape raises KeyError, TypeError or ValueError.
+    """
+    (entry,) = value
+    function = entry["function"]
+    text, index = function["arguments"], entry["index"]
+    if (
+        index != call.number
+        or type(index) is not int
+        or entry.get("id")
+        or function.get("name")
+        or entry.get("type", "function") != "function"
+        or not text
+        or type(text) is not str
+    ):
+        return None
+    call.idless = True
+    return text
 
 
 def as_map(value: object) -> dict[str, object] | None:

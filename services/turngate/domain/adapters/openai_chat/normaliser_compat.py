@@ -27,6 +27,7 @@ class CompatNormaliser(ChatNormaliser):
     """The profile `openai-compat`."""
 
     stops = COMPAT_STOPS
+    prose_keys = ("content", *REASONING_KEYS)
 
     # -- around the choices ----------------------------------------------------------------------------------
 
