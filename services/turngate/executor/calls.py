@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from turngate.executor.answers import (
     ProgressKind,
@@ -20,7 +21,7 @@ from turngate.executor.answers import (
 )
 from turngate.executor.arguments import parse_arguments
 from turngate.executor.claims import Answered, Claim, ClaimStore, Held
-from turngate.executor.tools import CallContext, ToolError, ToolHandler, ToolOutput
+from turngate.executor.tools import Arguments, CallContext, ToolError, ToolHandler, ToolOutput
 from turngate.schemas.codec import decode, encode
 from turngate.schemas.tools import ToolOrder, ToolResult
 
@@ -123,7 +124,7 @@ class Call:
         await self._send(self._progress_reply("claimed"))
         if self._context.cancelled:
             return CANCELLED
-        running = self._running = asyncio.ensure_future(self._handler(arguments, self._context))
+        running = self._running = asyncio.ensure_future(self._handled(arguments))
         beating = asyncio.create_task(self._beat())
         try:
             await asyncio.wait({running, beating}, timeout=self._context.seconds_left,
@@ -143,6 +144,12 @@ class Call:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait({beating})
 
+    async def _handled(self, arguments: Arguments) -> str | ToolOutput:
+        try:
+            return await self._handler(arguments, self._context)
+        except SystemExit:  # a tool's library may call sys.exit: that ends the call, not the worker
+            raise ToolError(f"{self.order.tool} failed: SystemExit", reason="handler_error") from None
+
     def _outcome(self, running: asyncio.Task[str | ToolOutput]) -> ToolOutput:
         if running.cancelled():
             return CANCELLED if self._context.cancelled else _error(f"{self.order.tool} gave up", "handler_error")
@@ -153,8 +160,11 @@ class Call:
             # Only the type: an exception's text may hold anything, and the model would read it.
             log.warning("tool %s failed with %s", self.order.tool, type(error).__name__)
             return _error(f"{self.order.tool} failed: {type(error).__name__}", "handler_error")
-        output = running.result()
-        return ToolOutput(content=output) if isinstance(output, str) else output
+        answer = _answer(running.result())
+        if answer is None:
+            log.warning("tool %s returned something that is not text", self.order.tool)
+            return _error(f"{self.order.tool} failed: what it returned is not text", "handler_error")
+        return answer
 
     def _expired(self) -> ToolOutput:
         return _error(f"{self.order.tool} did not finish before its deadline", "deadline")
@@ -186,3 +196,15 @@ class Call:
 
 def _error(content: str, reason: str) -> ToolOutput:
     return ToolOutput(content=content, status="error", reason=reason)
+
+
+def _answer(returned: object) -> ToolOutput | None:
+    """What a handler returned as an output; None where no result record could hold it."""
+    output = ToolOutput(content=returned) if isinstance(returned, str) else returned
+    if not isinstance(output, ToolOutput) or not isinstance(cast("object", output.content), str):
+        return None
+    try:
+        output.content.encode()
+    except UnicodeEncodeError:
+        return None
+    return output

@@ -113,6 +113,18 @@ async def test_whatever_goes_wrong_in_a_tool_settles_its_call_as_an_error(desk: 
     async def gives_up(args: Arguments, ctx: CallContext) -> ToolOutput:
         return ToolOutput(content="not today", status="error", reason="busy")
 
+    @executor.tool("forgets")
+    async def forgets(args: Arguments, ctx: CallContext) -> Any:
+        return None
+
+    @executor.tool("halves")
+    async def halves(args: Arguments, ctx: CallContext) -> str:
+        return "\ud800"
+
+    @executor.tool("exits")
+    async def exits(args: Arguments, ctx: CallContext) -> str:
+        raise SystemExit(3)
+
     executor.tool("echo")(Echo())
     changed = desk.order(7).model_copy(update={"arguments_raw": '{"city":"Oslo"}'})
     expected = {
@@ -120,6 +132,9 @@ async def test_whatever_goes_wrong_in_a_tool_settles_its_call_as_an_error(desk: 
         desk.order(2, tool="breaks"): ("handler_error", "breaks failed: ValueError"),
         desk.order(3, tool="large"): ("too_large", "the output of large is larger than a result may be"),
         desk.order(4, tool="gives-up"): ("busy", "not today"),
+        desk.order(8, tool="forgets"): ("handler_error", "forgets failed: what it returned is not text"),
+        desk.order(9, tool="halves"): ("handler_error", "halves failed: what it returned is not text"),
+        desk.order(10, tool="exits"): ("handler_error", "exits failed: SystemExit"),
         desk.order(5, arguments="[1]"): ("invalid_arguments", "the arguments are not a JSON object"),
         desk.order(6, arguments='{"a":1,"a":2}'): ("invalid_arguments", "the arguments are not strict JSON"),
         changed: ("arguments_mismatch", "the arguments are not the ones that were committed"),
