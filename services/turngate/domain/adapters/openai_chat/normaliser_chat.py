@@ -27,15 +27,17 @@ _REFUSED = -1
 
 
 class CallRef:
-    """What the normaliser remembers of one call. idless: a fragment without an id went to it."""
+    """What the normaliser remembers of one call. idless: a fragment without an id went to it. named: a name
+    has come."""
 
-    __slots__ = ("block", "ident", "idless", "number")
+    __slots__ = ("block", "ident", "idless", "named", "number")
 
-    def __init__(self, block: int, number: int, ident: str | None) -> None:
+    def __init__(self, block: int, number: int, ident: str | None, *, named: bool) -> None:
         self.block = block
         self.number = number
         self.ident = ident
         self.idless = False
+        self.named = named
 
 
 class ChoiceState:
@@ -353,7 +355,7 @@ class ChatNormaliser:
             out.append(op.Stop(state.number, state.next_block - 1))
         block = state.new_block(None)
         number = len(state.calls) if index is None else index
-        call = CallRef(block, number, ident)
+        call = CallRef(block, number, ident, named=name is not None)
         state.calls.append(call)
         if index is not None:
             state.by_index[index] = call

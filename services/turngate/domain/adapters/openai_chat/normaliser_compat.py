@@ -142,7 +142,8 @@ class CompatNormaliser(ChatNormaliser):
         for call in known:
             if index is None or call.number == index:
                 note = op.Note("identity_collision", "tolerated", "the same identity again", state.number, call.number)
-                out.extend((note, op.Identify(state.number, call.block, ident, name)))
+                out.append(note)
+                self._identify(state, call, ident, name, out)
                 return call
         holder = None if index is None else state.by_index.get(index)
         if index is None:
@@ -169,7 +170,7 @@ class CompatNormaliser(ChatNormaliser):
                     index,
                 )
             )
-            out.append(op.Identify(state.number, holder.block, ident, name))
+            self._identify(state, holder, ident, name, out)
             return holder
         return self._reuse(state, index, holder, ident, name, known, out)
 
@@ -211,8 +212,18 @@ class CompatNormaliser(ChatNormaliser):
             return call
         call.idless = True
         if name is not None:
-            out.append(op.Identify(state.number, call.block, None, name))
+            self._identify(state, call, None, name, out)
         return call
+
+    def _identify(
+        self, state: ChoiceState, call: CallRef, ident: str | None, name: str | None, out: list[op.Operation]
+    ) -> None:
+        """More of a call's identity, marked where the name was still to come."""
+        if name is not None and not call.named:
+            call.named = True
+            text = "the name came after the first fragment"
+            out.append(op.Note("missing_identity", "tolerated", text, state.number, call.number))
+        out.append(op.Identify(state.number, call.block, ident, name))
 
     def _by_being_alone(self, state: ChoiceState, name: str | None, out: list[op.Operation]) -> CallRef | None:
         if len(state.calls) == 1 and name is None:
