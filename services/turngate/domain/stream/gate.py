@@ -140,10 +140,7 @@ class Gate:
         has."""
         if len(self._filled) > 1:
             self._several_choices()
-        for choice in self._filled.values():
-            for slot in _ordered(choice):
-                if slot.state == "accumulating":
-                    self._find("missing_terminal", "the block was never ended", slot)
+        self._check_blocks()
         if stop == "error":
             self._find("provider_error", "the provider stopped with an error")
             return stop
@@ -164,6 +161,25 @@ class Gate:
             self._find("wrong_terminal_reason", "tool calls beside a refusal")
         self._check_calls()
         return stop
+
+    def _check_blocks(self) -> None:
+        """Every block ended, and what will be given back to the provider can be."""
+        for choice in self._filled.values():
+            for slot in _ordered(choice):
+                if slot.state == "accumulating":
+                    self._find("missing_terminal", "the block was never ended", slot)
+                elif slot.kind == "server_tool_call":
+                    self._check_server_input(choice, slot)
+
+    def _check_server_input(self, choice: Choice, slot: Slot) -> None:
+        """A provider's own call is not run here, but its block is given back: a cut input would break that body."""
+        content = slot.content()
+        if not content or (choice.stop is not None and choice.stop.void is not None):
+            return
+        try:
+            orjson.loads(content)
+        except orjson.JSONDecodeError:
+            self._find("malformed_json", "the input of a server tool is not JSON", slot)
 
     def _several_choices(self) -> None:
         if self._calls:

@@ -10,6 +10,7 @@ from turngate.domain.adapters.anthropic.normaliser_tables import (
     DELTAS,
     ERROR_CLASSES,
     KINDS,
+    SPENT_CODES,
     STOPS,
 )
 from turngate.domain.stream import operations as op
@@ -97,9 +98,12 @@ class MessagesNormaliser:
         out.append(op.TurnEnd())
 
     def _error(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
-        kind = _map(event.get("error")).get("type")
+        error = _map(event.get("error"))
+        kind = error.get("type")
         word = kind if isinstance(kind, str) else "error"
-        out.append(op.Failure(word, ERROR_CLASSES.get(word, "retryable")))
+        code = _map(error.get("details")).get("error_code")
+        spent = isinstance(code, str) and code in SPENT_CODES
+        out.append(op.Failure(word, "invalid_request" if spent else ERROR_CLASSES.get(word, "retryable")))
 
     # -- blocks ----------------------------------------------------------------------------------------------
 

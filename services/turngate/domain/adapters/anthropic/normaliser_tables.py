@@ -58,3 +58,6 @@ ERROR_CLASSES: Mapping[str, ErrorClass] = {
     "permission_error": "auth",
 }
 """In-stream error types that the same bytes would meet again; all others may be retried."""
+
+SPENT_CODES = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
+"""Codes in `error.details.error_code` that no retry helps, whatever the type beside them says."""

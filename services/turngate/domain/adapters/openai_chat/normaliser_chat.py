@@ -89,7 +89,7 @@ class ChatNormaliser:
             for place, choice in enumerate(cast("list[object]", choices)):
                 self._choice(choice, place, raw, out)
         usage = as_map(chunk.get("usage"))
-        if usage is not None:
+        if usage:
             out.append(op.Usage(usage, raw, ("usage",)))
         if "error" in chunk or not isinstance(choices, list):
             self._beside_choices(chunk, out)
@@ -153,6 +153,10 @@ class ChatNormaliser:
     def without_delta(self, state: ChoiceState, choice: dict[str, object], out: list[op.Operation]) -> None:
         """A whole message is no stream: it is not read, and a call in it keeps the turn from passing."""
         message = as_map(choice.get("message"))
+        text = choice.get("text") or (message or {}).get("content")
+        if text and state.next_block == 0:
+            text = "the content came as a whole message, and no delta brought it"
+            out.append(op.Note("missing_events", "error", text, state.number, None))
         if message or choice.get("text"):
             out.append(op.Note("unknown_event", "error", "a whole message where a delta is due"))
             if message and any(value and is_tool_like(key) for key, value in message.items()):
@@ -176,7 +180,7 @@ class ChatNormaliser:
             elif key == "refusal" and isinstance(value, str):
                 self.prose(state, "refusal", value, out)
             elif key == "function_call":
-                self._legacy_call(state, out)
+                self.legacy_call(state, value, out)
             elif key not in IGNORABLE_DELTA_KEYS:
                 self.unknown_delta(state, key, delta, raw, path, out)
 
@@ -271,7 +275,7 @@ class ChatNormaliser:
         out.append(op.Note("unknown_event", "error", "a tool-like field that this profile does not know"))
         self.refused_call(state, out)
 
-    def _legacy_call(self, state: ChoiceState, out: list[op.Operation]) -> None:
+    def legacy_call(self, state: ChoiceState, value: object, out: list[op.Operation]) -> None:
         """`function_call` has no call id: it is kept as a call so that nothing of the turn runs."""
         self.refused_call(state, out)
         out.append(op.Note("missing_identity", "error", "a legacy function_call has no id", state.number, _REFUSED))

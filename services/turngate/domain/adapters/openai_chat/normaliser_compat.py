@@ -37,7 +37,7 @@ class CompatNormaliser(ChatNormaliser):
             out.append(failure(vendor["error"]))
         if vendor and chunk.get("usage") is None:
             usage = as_map(vendor.get("usage"))
-            if usage is not None:
+            if usage:
                 out.append(op.Usage(usage, raw, ("x_groq", "usage")))
 
     def handle_changed(self, out: list[op.Operation]) -> None:
@@ -73,8 +73,22 @@ class CompatNormaliser(ChatNormaliser):
             if part.get("type") == "text" and isinstance(text, str):
                 if text:
                     self.prose(state, "text", text, out)
+            elif part.get("type") == "thinking" and self._thinking(state, part.get("thinking"), out):
+                continue
             else:
                 out.append(op.Note("unknown_event", "error", "a content part that is not text"))
+
+    def _thinking(self, state: ChoiceState, value: object, out: list[op.Operation]) -> bool:
+        """A thinking part among the content, as text or as a list of text parts (the form of Mistral's models)."""
+        parts = cast("list[object]", value) if isinstance(value, list) else [{"type": "text", "text": value}]
+        maps = [as_map(part) or {} for part in parts]
+        texts = [text for part in maps if part.get("type") == "text" and isinstance(text := part.get("text"), str)]
+        if len(texts) != len(parts):
+            return False
+        out.append(op.Note("unknown_event", "tolerated", "reasoning among the content parts"))
+        if whole := "".join(texts):
+            self.prose(state, "reasoning", whole, out)
+        return True
 
     def unknown_delta(
         self,
@@ -116,6 +130,12 @@ class CompatNormaliser(ChatNormaliser):
             block = state.new_block("reasoning")
             out.append(op.Start(state.number, block, "reasoning", block))
         out.append(op.Delta(state.number, state.next_block - 1, "part", text))
+
+    def legacy_call(self, state: ChoiceState, value: object, out: list[op.Operation]) -> None:
+        """A `function_call` that names nothing and holds nothing is an empty field of this server, no call."""
+        fields = as_map(value)
+        if fields is None or any(fields.values()):
+            super().legacy_call(state, value, out)
 
     # -- calls -----------------------------------------------------------------------------------------------
 

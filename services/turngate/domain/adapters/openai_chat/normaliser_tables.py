@@ -24,8 +24,8 @@ COMPAT_STOPS: Mapping[str, StopClass] = {
 }
 """Union over the servers that speak the dialect; every other value is class unknown."""
 
-REASONING_KEYS = ("reasoning_content", "reasoning")
-"""In order of preference, where a server sends both."""
+REASONING_KEYS = ("reasoning_content", "reasoning", "reasoning_text")
+"""In order of preference, where a server sends more than one."""
 
 IGNORABLE_DELTA_KEYS = frozenset(
     {"annotations", "audio", "executed_tools", "obfuscation", "provider_metadata", "web_search_data"}
@@ -33,7 +33,13 @@ IGNORABLE_DELTA_KEYS = frozenset(
 """Delta fields known to carry no client call: citations, audio, and what a server did by itself."""
 
 AUTH_WORDS = frozenset({"authentication_error", "permission_error", "invalid_api_key", "401", "403"})
-INVALID_WORDS = frozenset({"invalid_request_error", "context_length_exceeded", "400", "404", "413", "422"})
+INVALID_WORDS = frozenset(
+    {
+        "invalid_request_error", "context_length_exceeded", "insufficient_quota", "credit_balance_exhausted",
+        "400", "402", "404", "413", "422",
+    }
+)  # fmt: skip
+"""Types and codes of in-stream errors that the same bytes would meet again: bad requests and empty accounts."""
 
 
 def is_tool_like(key: str) -> bool:
