@@ -7,6 +7,8 @@ PYTHON ?= $(firstword $(shell for name in python3.13 python3.12 python3.11 pytho
 	done 2>/dev/null) python3)
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest
+# Two processes: one has the tests that share a broker, the other takes the pure ones meanwhile.
+TWO := -n 2 --dist loadgroup
 TESTS ?= tests
 SETUP_DONE := .venv/.setup-done
 DEV_DONE := .venv/.dev-done
@@ -38,10 +40,10 @@ dev: $(SETUP_DONE) ## the whole fleet with embedded Kafka and Redis, until Ctrl-
 	$(BIN)/turngate dev
 
 test: $(DEV_DONE) ## all tests on embedded Kafka and Redis; TESTS=tests/unit for a part
-	$(PYTEST) -q $(TESTS) --ignore=tests/deploy
+	$(PYTEST) -q $(TWO) $(TESTS) --ignore=tests/deploy
 
 test-real: $(DEV_DONE) ## the same tests on real Apache Kafka and redis-server, which it fetches and starts
-	$(BIN)/python scripts/real_kafka.py run -- $(PYTEST) -q $(TESTS) --ignore=tests/deploy --ignore=tests/tidy
+	$(BIN)/python scripts/real_kafka.py run -- $(PYTEST) -q $(TWO) $(TESTS) --ignore=tests/deploy --ignore=tests/tidy
 
 check: lint types contracts tidy ## everything CI checks besides running the tests
 

@@ -24,6 +24,9 @@ STACK_VARIABLES = (
     "TURNGATE_STACK_CONTROL",
     "TURNGATE_BROKER_NAME",
 )
+TESTS = Path(__file__).parent
+# Their tests start servers or whole fleets and wait for them: two at once would only slow each other.
+ROOMS_WITH_PROCESSES = ("docs", "e2e", "integration")
 _run = secrets.token_hex(3)
 _counter = itertools.count(1)
 
@@ -46,14 +49,22 @@ def pytest_report_header() -> str:
     return f"turngate stack ({kind}): {broker} / {redis}"
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `real` need what only a real broker does."""
+    """Tests marked `real` need what only a real broker does; tests that share a stack run in one process."""
+    for item in items:
+        if item.path.relative_to(TESTS).parts[0] in ROOMS_WITH_PROCESSES or needs_stack(item):
+            item.add_marker(pytest.mark.xdist_group("stack"))
     if os.environ.get("TURNGATE_KAFKA"):
         return
     skip = pytest.mark.skip(reason="needs a real broker: scripts/real_kafka.py run -- pytest ...")
     for item in items:
         if item.get_closest_marker("real") is not None:
             item.add_marker(skip)
+
+
+def needs_stack(item: pytest.Item) -> bool:
+    return not {"stack", "fresh_stack"}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def open_external() -> ExternalStack | None:
