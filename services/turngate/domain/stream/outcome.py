@@ -152,12 +152,13 @@ BLOCKING_ROWS: Mapping[GateCode, RowName] = {
     "unknown_tool": "content",
     "schema_invalid": "content",
     "wrong_terminal_reason": "content",
+    "provider_error": "provider_error",
 }
-"""Which row an `error` finding leads to once the turn has its terminal. `provider_error` has rows of its
-own."""
+"""Which row an `error` finding leads to once the turn has its terminal. Where the provider said what its error is, the
+class of that decides before this table; a stop class `error` alone says no more than that it failed."""
 
-BLOCKING_ORDER: tuple[RowName, ...] = ("structural", "never", "content")
-"""Of several findings the row that forbids most decides."""
+BLOCKING_ORDER: tuple[RowName, ...] = ("provider_error", "structural", "never", "content")
+"""Of several findings the provider's own error decides, then the row that forbids most."""
 
 READING_FAULTS: Mapping[str, GateCode] = {
     "bad_checksum": "missing_events",
