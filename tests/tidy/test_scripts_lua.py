@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 SHARED = Path("services/turngate/runtime/redis/lua")
 HEADER = ("Purpose:", "ARGV:", "Returns:")
-ALONE = Path("services/turngate/executor/lua")
-"""The executor SDK's scripts work on one key of the executor's own Redis, without buckets and their prologue."""
-ALONE_HEADER = ("KEYS[1]", "ARGV[1]", "Returns")
 
 
 def header(text: str) -> str:
@@ -34,29 +31,17 @@ def code(text: str) -> str:
     return re.sub(r"--.*", "", text)
 
 
-def bucket_scripts(tree: Tree) -> dict[str, str]:
-    return {name: text for name, text in scripts(tree).items() if Path(name).parent != ALONE}
-
-
 def test_each_script_opens_with_its_contract(tree: Tree) -> None:
-    lacking = {
-        name: [word for word in (HEADER if name in bucket_scripts(tree) else ALONE_HEADER) if word not in header(text)]
-        for name, text in scripts(tree).items()
-    }
+    lacking = {name: [word for word in HEADER if word not in header(text)] for name, text in scripts(tree).items()}
     assert {name: words for name, words in lacking.items() if words} == {}
-    assert [name for name, text in bucket_scripts(tree).items() if not text.startswith("-- Purpose:")] == []
-
-
-def test_scripts_that_stand_alone_name_their_engine(tree: Tree) -> None:
-    alone = {name: text for name, text in scripts(tree).items() if Path(name).parent == ALONE}
-    assert [name for name, text in alone.items() if not text.startswith("#!lua\n")] == []
+    assert [name for name, text in scripts(tree).items() if not text.startswith("-- Purpose:")] == []
 
 
 def test_script_names_carry_a_version(tree: Tree) -> None:
     own = [Path(name) for name in scripts(tree) if Path(name).parent != SHARED]
     assert [str(path) for path in own if re.fullmatch(r"[a-z_]+_v\d+", path.stem) is None] == []
     loaded = {f"services/turngate/{name.replace('/', '/lua/')}.lua" for name in load_sources()}
-    assert loaded == {str(path) for path in own if path.parent != ALONE}
+    assert loaded == {str(path) for path in own}
 
 
 def test_loaded_scripts_start_with_the_engine_line() -> None:
@@ -73,8 +58,5 @@ def test_scripts_build_no_key_names(tree: Tree) -> None:
     """The first argument of every call on data is a key as it was passed: one of the bucket's, by name."""
     commands = r"redis\.call\(\s*'(?:[HXZ][A-Z]+|P?EXPIRE|DEL|EXISTS|GET|SET)'\s*,\s*([^,)\s]+)"
     bucket = {"META", "HEADS", "TURNS", "OPS", "REQS", "CALLS", "LEASES", "TIMERS", "PROJECTION", "REPLAY"}
-    foreign = {
-        name: set(re.findall(commands, code(text))) - (bucket if name in bucket_scripts(tree) else {"KEYS[1]"})
-        for name, text in scripts(tree).items()
-    }
+    foreign = {name: set(re.findall(commands, code(text))) - bucket for name, text in scripts(tree).items()}
     assert {name: sorted(found) for name, found in foreign.items() if found} == {}

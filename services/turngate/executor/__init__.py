@@ -9,20 +9,13 @@ async def get_weather(args: Arguments, ctx: CallContext) -> str:
 executor.main()
 """
 
-from turngate.executor.claims import Answered, Claim, Claimed, ClaimStore, Held, MemoryClaimStore
 from turngate.executor.tools import Arguments, CallContext, JsonValue, ToolError, ToolHandler, ToolOutput
 from turngate.executor.worker import ToolExecutor
 
 __all__ = [
-    "Answered",
     "Arguments",
     "CallContext",
-    "Claim",
-    "ClaimStore",
-    "Claimed",
-    "Held",
     "JsonValue",
-    "MemoryClaimStore",
     "ToolError",
     "ToolExecutor",
     "ToolHandler",

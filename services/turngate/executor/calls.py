@@ -7,7 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
+
+from aiokafka import TopicPartition
 
 from turngate.executor.answers import (
     ProgressKind,
@@ -20,10 +22,9 @@ from turngate.executor.answers import (
     result_reply,
 )
 from turngate.executor.arguments import parse_arguments
-from turngate.executor.claims import Answered, Claim, ClaimStore, Held
+from turngate.executor.claims import CLOCK_SKEW_MS, ClaimLog
 from turngate.executor.tools import Arguments, CallContext, ToolError, ToolHandler, ToolOutput
-from turngate.schemas.codec import decode, encode
-from turngate.schemas.tools import ToolOrder, ToolResult
+from turngate.schemas.tools import ToolOrder
 
 log = logging.getLogger("turngate.executor")
 
@@ -35,14 +36,28 @@ CANCELLED = ToolOutput(content="cancelled before it ended", status="cancelled", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSettings:
-    """executor: names this instance in records. source: CloudEvents source. Times in the units they name."""
+    """group, executor: name the group and this process in records. source: CloudEvents source.
 
+    quiet_s: how long another group's claim of a repeatable execution holds without a sign of life.
+    """
+
+    group: str
     executor: str
     source: str
     heartbeat_s: float = 5.0
-    lease_ms: int = 30_000
+    quiet_s: float = 30.0
     stale_ms: int = 300_000
     poll_s: float = 0.5
+
+
+class Sent(Protocol):
+    """Where an acknowledged record lies, and its time in milliseconds."""
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def timestamp(self) -> int: ...
 
 
 class Call:
@@ -53,14 +68,17 @@ class Call:
         order: ToolOrder,
         handler: ToolHandler,
         *,
-        claims: ClaimStore,
-        send: Callable[[Reply], Awaitable[None]],
+        ordered_ms: int,
+        claims: ClaimLog,
+        send: Callable[[Reply], Awaitable[Sent | None]],
         settings: CallSettings,
         now_ms: Callable[[], int],
     ) -> None:
+        """ordered_ms: the time of the order's record. send: None where the order's partition does not exist."""
         self.order = order
         self.key = claim_key(order)
         self._handler = handler
+        self._since_ms = max(0, min(ordered_ms, now_ms()) - CLOCK_SKEW_MS)
         self._claims = claims
         self._send = send
         self._settings = settings
@@ -76,41 +94,57 @@ class Call:
         if self._running is not None:
             self._running.cancel()
 
-    async def run(self, give_up: Callable[[], Awaitable[bool]]) -> None:
-        """Answer the order: with the stored result, or by executing it.
-
-        give_up: commits the order away before it is executed, so that it can never be delivered again; False
-        where another worker has it now. Used where a second execution is not allowed and claims are not durable.
-
-        Raises what the claim store or the broker raise; the order is then delivered again.
-        """
+    async def run(self) -> None:
+        """Claim the order, execute it, answer it. Raises what the broker raises; the order is then delivered again."""
         late_ms = self._now_ms() - self.order.deadline_ms
         if late_ms > self._settings.stale_ms:
             log.info("order %s is long past its deadline: left to the ledger", self.key)
             return
-        if not repeatable(self.order) and not self._claims.durable and not await give_up():
-            return
-        claim = await self._claim()
-        if isinstance(claim, Held):
-            log.warning("order %s is claimed by another worker: left to the ledger's deadline", self.key)
-            return
-        if isinstance(claim, Answered):
-            await self._answer(decode(ToolResult, claim.result))
+        if self._context.cancelled or not await self._first():
             return
         output = await self._execute() if late_ms < 0 else self._expired()
-        result = result_of(self.order, output, executor=self._settings.executor)
-        stored = await self._claims.answer(self.key, encode(result))
         if output is not CANCELLED:
-            await self._answer(decode(ToolResult, stored))
+            result = result_of(self.order, output, executor=self._settings.executor)
+            await self._send(result_reply(self.order, result, source=self._settings.source))
 
-    async def _claim(self) -> Claim:
-        """Claim it; where another holds a repeatable one, wait for its answer, its death or the deadline."""
-        lease_ms = self._settings.lease_ms if repeatable(self.order) else None
+    async def _first(self) -> bool:
+        """Claim the execution and learn whether it is ours.
+
+        It is where our claim lies first. It is not where it was answered. Another's claim without an answer is for good
+        unless the tool may be executed again: then it ends with its worker. In our own group the broker says that it
+        did, by delivering the order to us; in another, silence says so.
+        """
+        claimed = await self._send(self._progress_reply("claimed"))
+        if claimed is None:
+            return False
+        at = TopicPartition(self.order.reply_to.topic, self.order.reply_to.partition)
         while True:
-            claim = await self._claims.claim(self.key, owner=self._settings.executor, lease_ms=lease_ms)
-            if not isinstance(claim, Held) or lease_ms is None or self._context.seconds_left <= 0:
-                return claim
+            standing = None
+            if claimed.timestamp >= self._since_ms:  # else our clock is so far behind that others would not see us
+                standing = await self._claims.standing(
+                    self.key, at, claimed_offset=claimed.offset, since_ms=self._since_ms
+                )
+            if standing is None:
+                return self._unproved()
+            if standing.offset == claimed.offset:
+                return True
+            if standing.answered:
+                return False
+            if not repeatable(self.order):
+                log.warning("order %s is claimed by another worker: left to the ledger's deadline", self.key)
+                return False
+            group = (standing.executor or "").rpartition("/")[0]
+            if group == self._settings.group or self._claims.quiet_s(standing) >= self._settings.quiet_s:
+                return True
+            if self._context.cancelled or self._context.seconds_left <= 0:
+                return False
             await asyncio.sleep(self._settings.poll_s)
+
+    def _unproved(self) -> bool:
+        if repeatable(self.order):
+            return True
+        log.error("nobody can tell whether order %s was executed: left to the ledger's deadline", self.key)
+        return False
 
     async def _execute(self) -> ToolOutput:
         if self._context.cancelled:
@@ -121,16 +155,13 @@ class Call:
             arguments = parse_arguments(self.order.arguments_raw)
         except ToolError as error:
             return _error(error.message, error.reason)
-        await self._send(self._progress_reply("claimed"))
-        if self._context.cancelled:
-            return CANCELLED
         running = self._running = asyncio.ensure_future(self._handled(arguments))
         beating = asyncio.create_task(self._beat())
         try:
             await asyncio.wait({running, beating}, timeout=self._context.seconds_left,
                                return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
             if beating.done():
-                beating.result()  # the broker or the claim store is gone: the worker stops
+                beating.result()  # the broker is gone: the worker stops
             if running.done():
                 return self._outcome(running)
             running.cancel()
@@ -173,12 +204,6 @@ class Call:
         while True:
             await asyncio.sleep(self._settings.heartbeat_s)
             await self._send(self._progress_reply("heartbeat"))
-            if repeatable(self.order):
-                held = await self._claims.renew(
-                    self.key, owner=self._settings.executor, lease_ms=self._settings.lease_ms
-                )
-                if not held:
-                    log.warning("the claim of %s lapsed: another worker may execute it too", self.key)
 
     async def _output(self, content: str) -> None:
         await self._send(self._progress_reply("output", content))
@@ -189,9 +214,6 @@ class Call:
             self.order, kind, seq,
             executor=self._settings.executor, source=self._settings.source, content=content,
         )  # fmt: skip
-
-    async def _answer(self, result: ToolResult) -> None:
-        await self._send(result_reply(self.order, result, source=self._settings.source))
 
 
 def _error(content: str, reason: str) -> ToolOutput:

@@ -43,7 +43,3 @@ class Watermark:
 
     def committed(self, offset: int) -> None:
         self._committed = max(self._committed, offset)
-
-    def is_committed(self, offset: int) -> bool:
-        """Whether this offset can no longer be delivered again."""
-        return offset < self._committed

@@ -17,8 +17,8 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from turngate.executor.answers import Reply
-from turngate.executor.calls import Call, CallSettings
-from turngate.executor.claims import ClaimStore, MemoryClaimStore
+from turngate.executor.calls import Call, CallSettings, Sent
+from turngate.executor.claims import ClaimLog
 from turngate.executor.tools import ToolHandler
 from turngate.executor.watermark import Watermark
 from turngate.schemas.errors import ConfigurationError, InvalidRecord, UnknownSchema
@@ -42,13 +42,14 @@ FETCH_BYTES_MAX = ORDERS.bytes_max + 64 * 1024
 class ToolExecutor:
     """Executes the orders of the tools it is given.
 
-    group: consumer group of all workers with the same tools; the broker knows it as `<prefix>.executor.<group>`.
+    group: consumer group of all workers with the same tools; the broker knows it as `<prefix>.executor.<group>`. One
+    tool belongs to one group. Where two serve it, each order is executed by the one that claims it first.
     kafka, topic_prefix: TURNGATE_KAFKA and TURNGATE_TOPIC_PREFIX where not given. tenants: whose orders are
-    executed; None: everybody's. claims: see ClaimStore. topics: full names, where orders are routed elsewhere.
+    executed; None: everybody's. topics: full names, where orders are routed elsewhere.
     instance_id: stable name of this process in the group, unique in it; TURNGATE_EXECUTOR_INSTANCE_ID where not given.
     With it a restarted process has its partitions back at once, and one that stops keeps them for the session timeout.
-    concurrency: handlers at once. backlog: orders held while they wait for a handler. drain_s: how long running
-    handlers may take at the end.
+    concurrency: handlers at once. backlog: orders held while they wait for a handler. quiet_s: how long another group's
+    claim of a repeatable execution holds without a heartbeat. drain_s: how long running handlers may take at the end.
     """
 
     def __init__(
@@ -58,14 +59,13 @@ class ToolExecutor:
         kafka: str | None = None,
         topic_prefix: str | None = None,
         tenants: Collection[str] | None = None,
-        claims: ClaimStore | None = None,
         options: ClientOptions | None = None,
         topics: Sequence[str] | None = None,
         instance_id: str | None = None,
         concurrency: int = 16,
         backlog: int = 500,
         heartbeat_s: float = 5.0,
-        lease_ms: int = 30_000,
+        quiet_s: float = 30.0,
         drain_s: float = 20.0,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -76,18 +76,18 @@ class ToolExecutor:
         self._group = f"{prefix}.executor.{group}"
         self._topics = tuple(topics or (ORDERS.full_name(prefix),))
         self._tenants = None if tenants is None else frozenset(tenants)
-        self._claims = claims or MemoryClaimStore()
         self._options = options or ClientOptions()
         self._instance_id = instance_id or os.environ.get("TURNGATE_EXECUTOR_INSTANCE_ID") or None
         self._backlog = backlog
         self._drain_s = drain_s
         self._now_ms = now_ms
         self._settings = CallSettings(
+            group=group,
             # A process must not take over the claims of an earlier one, whose handlers may have done anything.
             executor=f"{group}/{uuid.uuid4().hex[:12]}",
             source=f"executor/{group}",
             heartbeat_s=heartbeat_s,
-            lease_ms=lease_ms,
+            quiet_s=quiet_s,
         )
         self._tools: dict[str, ToolHandler] = {}
         self._slots = asyncio.Semaphore(concurrency)
@@ -97,9 +97,9 @@ class ToolExecutor:
         self._marks: dict[TopicPartition, Watermark] = {}
         self._progressed = asyncio.Event()
         self._finished = asyncio.Event()
-        self._committing = asyncio.Condition()
         self._consumer: AIOKafkaConsumer | None = None
         self._producer: AIOKafkaProducer | None = None
+        self._claims: ClaimLog | None = None
         self.ready = asyncio.Event()
         """Set once partitions are assigned."""
 
@@ -128,7 +128,7 @@ class ToolExecutor:
     async def run(self, stop: asyncio.Event) -> None:
         """Execute orders until `stop` is set, then finish what runs, commit and leave the group. Once only.
 
-        Raises what Kafka or the claim store raise: nothing is lost then, what was not answered is delivered again.
+        Raises what Kafka raises: nothing is lost then, what was not answered is delivered again.
         """
         producer = self._producer = AIOKafkaProducer(
             bootstrap_servers=self._kafka, acks="all", enable_idempotence=True,
@@ -139,21 +139,30 @@ class ToolExecutor:
             enable_auto_commit=False, auto_offset_reset="earliest", isolation_level="read_committed",
             max_partition_fetch_bytes=FETCH_BYTES_MAX, **self._options,
         )  # fmt: skip
+        claims = AIOKafkaConsumer(
+            bootstrap_servers=self._kafka, enable_auto_commit=False, auto_offset_reset="earliest",
+            max_partition_fetch_bytes=FETCH_BYTES_MAX, **self._options,
+        )  # fmt: skip
+        self._claims = ClaimLog(claims)
         await producer.start()
         try:
+            await claims.start()
+            read_steadily(claims)
             consumer.subscribe(self._topics, listener=_Assignments(self))
             await consumer.start()
             read_steadily(consumer)
             try:
                 async with asyncio.TaskGroup() as work:
-                    committer = work.create_task(self._commit_along(consumer))
+                    beside = [work.create_task(self._commit_along(consumer)), work.create_task(self._claims.run())]
                     await self._read(consumer, stop, work)
                     await self._drain()
-                    committer.cancel()
+                    for task in beside:
+                        task.cancel()
                 await self._commit(consumer)
             finally:
                 await consumer.stop()
         finally:
+            await claims.stop()
             await producer.stop()
 
     async def _read(self, consumer: AIOKafkaConsumer, stop: asyncio.Event, work: asyncio.TaskGroup) -> None:
@@ -161,20 +170,20 @@ class ToolExecutor:
         while not stop.is_set():
             batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=self._backlog)
             records = [(at, record) for at, batch in batches.items() for record in batch]
-            decoded = [(at, record.offset, self._decoded(record)) for at, record in records]
+            decoded = [(at, record, self._decoded(record)) for at, record in records]
             for _, _, entry in decoded:
                 if isinstance(entry, ToolCancel):
                     self._cancel(entry)
-            for at, offset, entry in decoded:
+            for at, record, entry in decoded:
                 mark = self._marks.get(at)
                 if mark is None:
                     continue  # revoked while its records were under way
-                mark.begin(offset)
-                call = self._call(entry) if isinstance(entry, ToolOrder) else None
+                mark.begin(record.offset)
+                call = self._call(entry, record.timestamp) if isinstance(entry, ToolOrder) else None
                 if call is None:
-                    self._finish(mark, offset)
+                    self._finish(mark, record.offset)
                 else:
-                    task = work.create_task(self._serve(call, mark, offset))
+                    task = work.create_task(self._serve(call, mark, record.offset))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
             self._throttle(consumer)
@@ -201,14 +210,18 @@ class ToolExecutor:
             if call.order.idempotency_key == entry.idempotency_key:
                 call.cancel()
 
-    def _call(self, order: ToolOrder) -> Call | None:
+    def _call(self, order: ToolOrder, ordered_ms: int) -> Call | None:
         """The execution of an order, a running one where the order was delivered before; None: not for us."""
         handler = self._tools.get(order.tool)
         if handler is None or (self._tenants is not None and order.tenant not in self._tenants):
             return None
         if order.idempotency_key in self._cancelled:
             return None
-        call = Call(order, handler, claims=self._claims, send=self._send, settings=self._settings, now_ms=self._now_ms)
+        assert self._claims is not None
+        call = Call(
+            order, handler, ordered_ms=ordered_ms, claims=self._claims, send=self._send, settings=self._settings,
+            now_ms=self._now_ms,
+        )  # fmt: skip
         return self._calls.get(call.key, call)
 
     async def _serve(self, call: Call, mark: Watermark, offset: int) -> None:
@@ -219,33 +232,27 @@ class ToolExecutor:
         self._calls[call.key] = call
         try:
             async with self._slots:
-                await call.run(lambda: self._given_up(mark, offset))
+                await call.run()
             self._finish(mark, offset)
         finally:
             call.ended.set()
             self._calls.pop(call.key, None)
-
-    async def _given_up(self, mark: Watermark, offset: int) -> bool:
-        """Commit past an order before it is executed; False where the partition went away first."""
-        self._finish(mark, offset)
-        async with self._committing:
-            await self._committing.wait_for(lambda: mark.is_committed(offset) or mark not in self._marks.values())
-        return mark.is_committed(offset)
 
     def _finish(self, mark: Watermark, offset: int) -> None:
         mark.finish(offset)
         self._progressed.set()
         self._finished.set()
 
-    async def _send(self, reply: Reply) -> None:
+    async def _send(self, reply: Reply) -> Sent | None:
         """Returns once the broker acknowledged. A partition that does not exist cannot be answered: logged."""
         assert self._producer is not None
         if reply.to.partition not in await self._producer.partitions_for(reply.to.topic):
             log.error("an order asks for its answer on %s/%d, which does not exist", reply.to.topic, reply.to.partition)
-            return
-        await self._producer.send_and_wait(
+            return None
+        sent: Sent = await self._producer.send_and_wait(
             reply.to.topic, reply.value, key=reply.key, partition=reply.to.partition, headers=list(reply.headers)
         )
+        return sent
 
     async def _commit_along(self, consumer: AIOKafkaConsumer) -> None:
         while True:
@@ -265,10 +272,8 @@ class ToolExecutor:
         except (CommitFailedError, IllegalStateError):
             self._progressed.set()
             return
-        async with self._committing:
-            for at, offset in offsets.items():
-                due[at][0].committed(offset)
-            self._committing.notify_all()
+        for at, offset in offsets.items():
+            due[at][0].committed(offset)
 
     async def _drain(self) -> None:
         """Let the running handlers end; those that do not are cancelled and their orders delivered again."""
@@ -282,6 +287,8 @@ class ToolExecutor:
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """New partitions, new marks: what an earlier assignment still runs no longer moves an offset."""
         self._marks = {at: Watermark() for at in partitions}
+        if self._claims is not None:
+            self._claims.forget()
         self.ready.set()
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
@@ -294,9 +301,7 @@ class ToolExecutor:
                     await self._finished.wait()
         assert self._consumer is not None
         await self._commit(self._consumer)
-        async with self._committing:
-            self._marks = {}
-            self._committing.notify_all()
+        self._marks = {}
 
 
 @ConsumerRebalanceListener.register  # not a base: aiokafka has no types, and awaits what it declares as plain

@@ -14,6 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from turngate.devstack.base import Stack
 from turngate.executor import ToolExecutor
+from turngate.executor.answers import progress_reply
 from turngate.schemas.base import Record
 from turngate.schemas.codec import encode
 from turngate.schemas.digests import call_idempotency_key, call_key, text_digest
@@ -86,14 +87,16 @@ class Desk:
         ]
 
     async def send(self, *entries: ToolOrder | ToolCancel) -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=self.stack.kafka_bootstrap)
-        await producer.start()
-        try:
+        async with AIOKafkaProducer(bootstrap_servers=self.stack.kafka_bootstrap) as producer:
             for entry in entries:
                 key = conversation_key(entry.tenant, entry.conversation)
                 await producer.send_and_wait(self.full("tool-calls"), encode(entry), key, partition_of(key, PARTITIONS))
-        finally:
-            await producer.stop()
+
+    async def claim(self, order: ToolOrder, executor: str) -> None:
+        """What a worker writes that then dies."""
+        reply = progress_reply(order, "claimed", 0, executor=executor, source="test")
+        async with AIOKafkaProducer(bootstrap_servers=self.stack.kafka_bootstrap) as producer:
+            await producer.send_and_wait(reply.to.topic, reply.value, key=reply.key, partition=reply.to.partition)
 
     async def committed(self) -> dict[int, int]:
         """Partition -> the group's offset on tool-calls; -1 where there is none."""
@@ -106,9 +109,9 @@ class Desk:
         finally:
             await admin.close()
 
-    def executor(self, **options: object) -> ToolExecutor:
+    def executor(self, *, group: str = GROUP, **options: object) -> ToolExecutor:
         return ToolExecutor(
-            group=GROUP, kafka=self.stack.kafka_bootstrap, topic_prefix=self.prefix,
+            group=group, kafka=self.stack.kafka_bootstrap, topic_prefix=self.prefix,
             **options,  # type: ignore[arg-type]  # each test knows what it passes
         )  # fmt: skip
 

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from turngate.devstack.supervisor import ProcessSpec, Supervisor
 from turngate.executor import Arguments, CallContext
-from turngate.executor.redis_claims import RedisClaimStore
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 
@@ -111,31 +109,90 @@ async def test_a_worker_that_joins_and_one_that_leaves_lose_and_double_nothing(d
     executed: Counter[str] = Counter()
     by: Counter[str] = Counter()
 
-    async with Redis.from_url(desk.stack.redis_url) as redis:
-        # One claim store for both, as processes that share a Redis have it.
-        claims = RedisClaimStore(redis, prefix=desk.prefix)
+    def executor(name: str) -> Any:
+        made = desk.executor()
 
-        def executor(name: str) -> Any:
-            made = desk.executor(claims=claims)
+        @made.tool("echo")
+        async def echo(args: Arguments, ctx: CallContext) -> str:
+            executed[ctx.order.call_key] += 1
+            by[name] += 1
+            await asyncio.sleep(0.01)
+            return name
 
-            @made.tool("echo")
-            async def echo(args: Arguments, ctx: CallContext) -> str:
-                executed[ctx.order.call_key] += 1
-                by[name] += 1
-                await asyncio.sleep(0.01)
-                return name
+        return made
 
-            return made
-
-        orders = [desk.order(n, side_effects="read" if n % 2 else "at_most_once") for n in range(60)]
-        async with desk.working(executor("second-to-go")) as stop_last:
-            await desk.send(*orders[:20])
-            async with desk.working(executor("first-to-go")):
-                await desk.send(*orders[20:40])
-                await wait(lambda: by["first-to-go"] > 0)
-            await desk.send(*orders[40:])
-            await wait(lambda: all(desk.result(order) is not None for order in orders))
-            stop_last.set()
+    orders = [desk.order(n, side_effects="read" if n % 2 else "at_most_once") for n in range(60)]
+    async with desk.working(executor("second-to-go")) as stop_last:
+        await desk.send(*orders[:20])
+        async with desk.working(executor("first-to-go")):
+            await desk.send(*orders[20:40])
+            await wait(lambda: by["first-to-go"] > 0)
+        await desk.send(*orders[40:])
+        await wait(lambda: all(desk.result(order) is not None for order in orders))
+        stop_last.set()
     assert by["second-to-go"] > 0
     assert executed == Counter({order.call_key: 1 for order in orders})
     assert {result.status for result in desk.results()} == {"success"}
+
+
+def echoing(desk: Any, group: str, executed: list[tuple[str, str]], **options: Any) -> Any:
+    """A worker of a group whose tool notes (group, call key) of every execution."""
+    made = desk.executor(group=group, **options)
+
+    @made.tool("echo")
+    async def echo(args: Arguments, ctx: CallContext) -> str:
+        executed.append((group, ctx.order.call_key))
+        await asyncio.sleep(0.01)
+        return group
+
+    return made
+
+
+async def test_a_renamed_group_executes_only_what_nobody_claimed(desk: Any, wait: Any) -> None:
+    executed: list[tuple[str, str]] = []
+    done = [desk.order(n, side_effects="read" if n % 2 else "at_most_once") for n in range(12)]
+    async with desk.working(echoing(desk, "old", executed)):
+        await desk.send(*done)
+        await wait(lambda: all(desk.result(order) is not None for order in done))
+    died = [desk.order(20, side_effects="at_most_once"), desk.order(21, side_effects="compensatable")]
+    left = [desk.order(30), desk.order(31, side_effects="at_most_once")]
+    for order in died:
+        await desk.claim(order, "old/another")
+    await desk.send(*died, *left)
+    async with desk.working(echoing(desk, "new", executed)):
+        await wait(lambda: all(desk.result(order) is not None for order in left))
+        await wait(lambda: desk.progress(died[0])[-1].executor.startswith("new/"))
+        await wait(lambda: desk.progress(died[1])[-1].executor.startswith("new/"))
+        fence = [desk.order(number) for number in range(40, 56)]
+        await desk.send(*fence)
+        await wait(lambda: all(desk.result(order) is not None for order in fence))
+    assert {order.reply_to.partition for order in fence} == set(range(4)), "whatever was ordered before was read"
+    assert Counter(key for _, key in executed) == Counter(order.call_key for order in (*done, *left, *fence))
+    assert len(desk.results()) == len(executed), "nothing is answered twice"
+    assert [desk.result(order) for order in died] == [None, None], "nobody knows: the ledger's to hold"
+
+
+async def test_two_groups_of_one_tool_share_its_orders(desk: Any, wait: Any) -> None:
+    executed: list[tuple[str, str]] = []
+    orders = [desk.order(n, side_effects="read" if n % 2 else "at_most_once") for n in range(40)]
+    async with (
+        desk.working(echoing(desk, "left", executed)),
+        desk.working(echoing(desk, "right", executed)),
+    ):
+        await desk.send(*orders)
+        await wait(lambda: all(desk.result(order) is not None for order in orders))
+        await wait(lambda: all(len(desk.progress(order)) == 2 for order in orders))
+    assert Counter(key for _, key in executed) == Counter(order.call_key for order in orders)
+    assert len(desk.results()) == len(orders)
+
+
+async def test_a_repeatable_order_of_a_dead_group_is_executed_once_it_is_quiet(desk: Any, wait: Any) -> None:
+    executed: list[tuple[str, str]] = []
+    order = desk.order(1)
+    await desk.claim(order, "dead/worker")
+    await desk.send(order)
+    async with desk.working(echoing(desk, "heir", executed, quiet_s=1.0)):
+        await wait(lambda: len(desk.progress(order)) == 2)
+        assert executed == []
+        await wait(lambda: desk.result(order) is not None)
+    assert executed == [("heir", order.call_key)]

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
-from redis.asyncio import Redis
 from redis.crc import key_slot
 
-from turngate.devstack.base import Stack
-from turngate.executor.claims import Answered, Claimed, Held
-from turngate.executor.redis_claims import RedisClaimStore
 from turngate.runtime.redis.keys import LEASES, META, TIMERS, bucket_keys, replay_keys
 from turngate.topology.keys import BUCKETS
 
@@ -128,22 +123,3 @@ async def test_effects_adopted_in_any_order_raise_to_the_same_attempt(bench: Ben
     row = await bench.run("recovery/operation_v1")
     assert row[1:6] == ["UNKNOWN", C, "2", "1", "d-0"]
     assert await bench.field(1, f"{C}|rev") == "1"
-
-
-@pytest.fixture
-async def claims(stack: Stack, redis_prefix: str) -> AsyncIterator[RedisClaimStore]:
-    client = Redis.from_url(stack.redis_url)
-    yield RedisClaimStore(client, prefix=redis_prefix, keep_ms=60_000)
-    await client.aclose()
-
-
-async def test_a_claim_has_one_owner_and_one_answer(claims: RedisClaimStore) -> None:
-    assert await claims.claim("k", owner="a", lease_ms=60_000) == Claimed()
-    assert await claims.claim("k", owner="a", lease_ms=60_000) == Claimed(), "asked again by its owner"
-    assert await claims.claim("k", owner="b", lease_ms=60_000) == Held()
-    assert await claims.renew("k", owner="a", lease_ms=60_000)
-    assert not await claims.renew("k", owner="b", lease_ms=60_000)
-    assert await claims.answer("k", b"first") == b"first"
-    assert await claims.answer("k", b"second") == b"first", "the first answer stays"
-    assert await claims.claim("k", owner="b", lease_ms=60_000) == Answered(b"first")
-    assert not await claims.renew("k", owner="a", lease_ms=60_000), "an answered claim is nobody's any more"

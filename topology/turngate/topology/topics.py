@@ -116,8 +116,8 @@ _SPECS = (
     TopicSpec(
         name="tool-results", key="conversation", schemas=("ToolResult.v1", "ToolProgress.v1"),
         retention_ms=FOREVER,
-        bytes_max=2 * MIB, writers=("executor",), readers=("ledger",),
-        purpose="answers, progress and heartbeats",
+        bytes_max=2 * MIB, writers=("executor",), readers=("ledger", "executor"),
+        purpose="claims, heartbeats, progress and answers",
     ),
     TopicSpec(
         name="toolsets", key="tenant", schemas=("Toolset.v1",), retention_ms=FOREVER, bytes_max=2 * MIB,
