@@ -8,7 +8,7 @@ PYTHON ?= $(firstword $(shell for name in python3.13 python3.12 python3.11 pytho
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest
 # Two processes: one has the tests that share a broker, the other takes the pure ones meanwhile.
-TWO := -n 2 --dist loadgroup
+TWO := -n 2 --dist loadscope
 TESTS ?= tests
 SETUP_DONE := .venv/.setup-done
 DEV_DONE := .venv/.dev-done

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from turngate.devstack.base import Stack
 from turngate.devstack.external import ExternalStack
@@ -24,9 +25,8 @@ STACK_VARIABLES = (
     "TURNGATE_STACK_CONTROL",
     "TURNGATE_BROKER_NAME",
 )
-TESTS = Path(__file__).parent
-# Their tests start servers or whole fleets and wait for them: two at once would only slow each other.
-ROOMS_WITH_PROCESSES = ("docs", "e2e", "integration")
+# They start servers or whole fleets and wait for them: two at once would only slow each other.
+WITH_STACK = ("tests/docs/", "tests/e2e/", "tests/integration/", "tests/simulation/test_on_a_broker.py")
 _run = secrets.token_hex(3)
 _counter = itertools.count(1)
 
@@ -49,12 +49,21 @@ def pytest_report_header() -> str:
     return f"turngate stack ({kind}): {broker} / {redis}"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+class OneStack(LoadScopeScheduling):
+    """What shares a stack, or starts one of its own, runs in one process; of the others, a file does."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "stack" if nodeid.startswith(WITH_STACK) else nodeid.split("::", 1)[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    return OneStack(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `real` need what only a real broker does; tests that share a stack run in one process."""
+    """Tests marked `real` need what only a real broker does."""
     for item in items:
-        if item.path.relative_to(TESTS).parts[0] in ROOMS_WITH_PROCESSES or needs_stack(item):
-            item.add_marker(pytest.mark.xdist_group("stack"))
+        assert item.nodeid.startswith(WITH_STACK) or not needs_stack(item), f"WITH_STACK lacks {item.nodeid}"
     if os.environ.get("TURNGATE_KAFKA"):
         return
     skip = pytest.mark.skip(reason="needs a real broker: scripts/real_kafka.py run -- pytest ...")

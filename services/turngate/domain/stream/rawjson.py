@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from json import JSONDecodeError, JSONDecoder
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_BLANK = frozenset(" \t\r\n")
 _DECODER = JSONDecoder()
 
 
 def _skip(text: str, at: int) -> int:
+    if text[at : at + 1] not in _BLANK:  # nearly always: providers send compact JSON
+        return at
     found = _SPACE.match(text, at)
     return found.end() if found else at
 

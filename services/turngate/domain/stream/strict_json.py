@@ -34,7 +34,7 @@ def parse_object(text: str, *, bytes_max: int, depth_max: int) -> dict[str, obje
     except orjson.JSONDecodeError:
         raise RejectedJson(*_why(text)) from None
     try:
-        value: object = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
+        value: object = _STRICT.decode(text)
     except RejectedJson:
         raise
     except RecursionError:
@@ -93,6 +93,9 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(out) != len(pairs):
         raise RejectedJson("duplicate_key", "an object names a key twice")
     return out
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_constant)
 
 
 def _children(value: object) -> list[object]:
