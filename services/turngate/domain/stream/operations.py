@@ -80,6 +80,14 @@ class Whole(NamedTuple):
     block: int
 
 
+class Replace(NamedTuple):
+    """The end of a block gives another text than its deltas did. To be shown; a Note beside it blocks the turn."""
+
+    choice: int
+    block: int
+    text: str
+
+
 class Stop(NamedTuple):
     """The block ends."""
 
@@ -140,7 +148,9 @@ class Note(NamedTuple):
     slot: int | None = None
 
 
-Operation = Start | Identify | Delta | Whole | Stop | TurnStop | Reopen | TurnEnd | Usage | Handle | Failure | Note
+Operation = (
+    Start | Identify | Delta | Whole | Replace | Stop | TurnStop | Reopen | TurnEnd | Usage | Handle | Failure | Note
+)
 
 
 class Normaliser(Protocol):

@@ -70,9 +70,9 @@ def redact_events(profile: str, tool_schemas: Mapping[str, object], events: Sequ
 
 @dataclass(slots=True)
 class _Reading:
-    """What a normaliser read of one event: pieces of argument text with their slots, and other text."""
+    """What a normaliser read of one event: pieces of argument text with their slots and places, and other text."""
 
-    arguments: list[tuple[Slot, str]] = field(default_factory=list[tuple[Slot, str]])
+    arguments: list[tuple[Slot, str, int]] = field(default_factory=list[tuple[Slot, str, int]])
     texts: list[str] = field(default_factory=list[str])
 
 
@@ -102,6 +102,8 @@ class _Stream:
         normaliser = spec.build()
         pieces: dict[tuple[Slot, bool], list[str]] = {}
         readings: list[_Reading] = []
+        waiting: list[tuple[object, _Reading]] = []
+        numbered: dict[int, _Reading] = {}
         for raw in events:
             reading = _Reading()
             readings.append(reading)
@@ -112,7 +114,13 @@ class _Stream:
             operations: list[op.Operation] = []
             normaliser.event(value, raw, operations)
             for one in operations:
-                self._note(one, reading, pieces)
+                self._note(one, _source(one, value, reading, waiting), pieces)
+            number = cast("dict[str, object]", value).get("sequence_number") if isinstance(value, dict) else None
+            known = numbered.setdefault(number, reading) if type(number) is int else reading
+            if not operations and known is not reading:  # sent again: it keeps the placeholder it had
+                reading.arguments = [piece for piece in known.arguments if _holds(value, piece[1])]
+            elif not operations:
+                waiting.append((value, reading))
         for (slot, is_call), texts in pieces.items():
             (self._arguments if is_call else self._texts)[slot] = "".join(texts)
         return readings
@@ -125,7 +133,8 @@ class _Stream:
             is_call = one.field == "arguments"
             pieces.setdefault((slot, is_call), []).append(one.text)
             if is_call:
-                reading.arguments.append((slot, one.text))
+                reading.arguments.append((slot, one.text, self._done.get(slot, 0)))
+                self._done[slot] = self._done.get(slot, 0) + len(one.text)
             else:
                 reading.texts.append(one.text)
 
@@ -141,7 +150,7 @@ class _Stream:
     # -- one event ---------------------------------------------------------------------------------------------
 
     def redacted(self, index: int) -> str:
-        """One event; to be called once each and in order, because pieces of arguments are cut off one by one."""
+        """One event."""
         raw, reading = self._events[index], self._readings[index]
         if raw in self._sentinels:
             return raw
@@ -158,9 +167,7 @@ class _Stream:
     def _argument_edits(self, raw: str, tokens: list[Token], reading: _Reading) -> dict[tuple[int, int], str]:
         """The places of the event that a normaliser read as arguments, with their part of the slot's placeholder."""
         edits: dict[tuple[int, int], str] = {}
-        for slot, text in reading.arguments:
-            at = self._done.get(slot, 0)
-            self._done[slot] = at + len(text)
+        for slot, text, at in reading.arguments:
             part = self._masked[slot][at : at + len(text)]
             site = self._site(raw, tokens, text, edits)
             if site is None:
@@ -194,7 +201,8 @@ class _Stream:
         if token.kind == "number":
             return old if tables.keeps_number(token.path) else masked_number(old, PLAIN)
         text = _text_of(raw, token)
-        if tables.keeps_text(token.path, text) or self._keeps_at(raw, token, reading):
+        program = token.path == ("code",) and '"message"' not in raw  # a hosted tool's code, not that of an error
+        if (tables.keeps_text(token.path, text) and not program) or self._keeps_at(raw, token, reading):
             return old
         letters = self._letters(text, reading)
         if tables.last_key(token.path) in tables.ARGUMENT_KEYS:
@@ -223,7 +231,7 @@ class _Stream:
         name = cast("dict[str, object]", holder).get("name") if isinstance(holder, dict) else None
         if isinstance(name, str) and name:
             return self._places.get(name, self._unknown)
-        slots = {slot for slot, _ in reading.arguments} or set(self._called)
+        slots = {slot for slot, _, _ in reading.arguments} or set(self._called)
         return self._of_slot(slots.pop()) if len(slots) == 1 else self._unknown
 
     def _keeps_at(self, raw: str, token: Token, reading: _Reading) -> bool:
@@ -272,6 +280,25 @@ class _Stream:
                     text, token, masked(_text_of(text, token), letters), keep_short=True
                 )
         return _edited(text, edits)
+
+
+def _source(
+    one: op.Operation, value: object, reading: _Reading, waiting: Sequence[tuple[object, _Reading]]
+) -> _Reading:
+    """The reading of the event that a piece came with: a normaliser that orders events may have kept it waiting."""
+    if (
+        not isinstance(one, op.Delta)
+        or one.field not in ("text", "arguments")
+        or not waiting
+        or _holds(value, one.text)
+    ):
+        return reading
+    return next((of for earlier, of in waiting if _holds(earlier, one.text)), reading)
+
+
+def _holds(value: object, text: str) -> bool:
+    """Whether the text is a string of this value's own members."""
+    return isinstance(value, dict) and text in cast("dict[str, object]", value).values()
 
 
 def _inside(token: Token, spans: Sequence[tuple[int, int]]) -> bool:

@@ -17,7 +17,20 @@ NAME_KEYS = frozenset({"name"})
 
 _WORD_KEYS = frozenset(
     {
-        *("type", "object", "role", "event", "model", "phase", "kind", "op", "profile", "encoding", "mode"),
+        *(
+            "type",
+            "object",
+            "role",
+            "event",
+            "model",
+            "phase",
+            "kind",
+            "op",
+            "profile",
+            "encoding",
+            "mode",
+            "execution",
+        ),
         *("finish_reason", "native_finish_reason", "finishReason", "stop_reason", "stopReason", "stop", "stop_type"),
         *("reason", "status", "blockReason", "service_tier", "modelVersion", "field", "handle", "verdict"),
         *("category", "probability", "severity", "class", "errorClass", "error_class", "trafficType", *PATHED_PLACES),

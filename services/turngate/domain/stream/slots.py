@@ -161,6 +161,10 @@ class Slots:
             slot = self._find(operation.choice, operation.block)
             if slot is not None:
                 slot.must_be_whole = True
+        elif isinstance(operation, op.Replace):
+            slot = self._find(operation.choice, operation.block)
+            if slot is not None and self._spend(operation.text):
+                slot.pieces = [operation.text]
         else:
             self.apply_outcome(operation)
 

@@ -126,8 +126,12 @@ def bare_json_as_data(body: bytes) -> bytes:
     out: list[bytes] = []
     bare = False
     fresh = True
-    for line in _LINE_END.split(body):
+    lines = _LINE_END.split(body)
+    rest = lines.pop() if lines[-1] == b"" else None  # behind the last line end: no line, so no blank one
+    for line in lines:
         bare = line != b"" and (bare or (fresh and line.startswith(b"{")))
         fresh = line == b""
         out.append(b"data: " + line if bare else line)
-    return b"\n".join([*out, b"", b""] if bare else out)
+    if bare:
+        return b"\n".join([*out, b"", b""])
+    return b"\n".join(out if rest is None else [*out, rest])
