@@ -26,7 +26,7 @@ STACK_VARIABLES = (
     "TURNGATE_BROKER_NAME",
 )
 # They start servers or whole fleets and wait for them: two at once would only slow each other.
-WITH_STACK = ("tests/docs/", "tests/e2e/", "tests/integration/", "tests/simulation/test_on_a_broker.py")
+WITH_STACK = ("tests/docs/", "tests/e2e/", "tests/integration/", "tests/simulation/")
 _run = secrets.token_hex(3)
 _counter = itertools.count(1)
 
