@@ -58,6 +58,16 @@ def test_a_fragmented_call_passes_with_its_exact_identity_and_arguments(run: Run
     }
     assert report["findings"] == []
     assert report["normaliser"] == "openai@1"
+
+
+def test_events_may_be_recorded_with_their_names_and_their_data_as_text(run: Run, tmp_path: Path) -> None:
+    recorded = json.loads(Path(path("chat-fragmented-call.json")).read_bytes())
+    plain = [event if isinstance(event, str) else json.dumps(event) for event in recorded["chunks"]]
+    for chunks in (plain, [{"event": None, "data": text} for text in [*plain, "[DONE]"]]):
+        file = tmp_path / "named.json"
+        file.write_text(json.dumps({**recorded, "chunks": chunks}))
+        code, (report,) = run(str(file))
+        assert (code, report["findings"]) == (0, [])
     assert report["meta"] == {"case": "one call in five fragments"}
     assert len(str(report["fixtureDigest"])) == 64
 

@@ -20,9 +20,7 @@ WANTED: dict[str, tuple[int, str, str, set[str]]] = {
     "gemini-partial-arguments-unflagged-end": (0, "commit", "tool_calls", set()),
     "gemini-call-after-text-stop": (0, "commit", "tool_calls", set()),
     "gemini-partial-arguments-never-ended": (1, "blocked", "tool_calls", {"missing_terminal", "malformed_json"}),
-    "gemini-call-after-call-stop": (
-        1, "blocked", "tool_calls", {"delta_after_terminal", "missing_slot"}
-    ),
+    "gemini-call-after-call-stop": (1, "blocked", "tool_calls", {"delta_after_terminal"}),
     "gemini-malformed-function-call": (1, "failed", "error", {"provider_error"}),
     "gemini-max-tokens-after-whole-call": (1, "blocked", "truncated", {"wrong_terminal_reason"}),
     "gemini-error-after-stop": (1, "failed", "error", {"provider_error"}),

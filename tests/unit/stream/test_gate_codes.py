@@ -82,6 +82,8 @@ def use(
 CALLS = chunk(finish="tool_calls")
 STOP = chunk(finish="stop")
 HELLO = chunk({"content": "hello"})
+BEHIND = json.dumps(use(index=7)[1])
+"""A piece of a call that never began."""
 
 
 @dataclass
@@ -137,6 +139,18 @@ CASES = [
         message(use(), use(ident="t2")),
         message(use(), use(index=1, ident="t2")),
     ),
+    Case(
+        "identity_collision",
+        "openai",
+        [call("", name="wea"), call(name="ther"), CALLS],
+        [call(""), call(), CALLS],
+    ),
+    Case(
+        "identity_collision",
+        "mistral",
+        [call("", None, name="wea"), call(BERGEN, None, name="ther"), CALLS],
+        [call("", None), call(BERGEN, None), CALLS],
+    ),
     Case("missing_slot", "openai", [call(index=None), CALLS], [call(), CALLS]),
     Case(
         "missing_slot",
@@ -180,6 +194,14 @@ CASES = [
     Case("delta_after_terminal", "openai", [call(), CALLS, HELLO], [HELLO, call(), CALLS]),
     Case("delta_after_terminal", "openai-compat", [call(), CALLS, frag(" ")], [call(), frag(" "), CALLS]),
     Case("delta_after_terminal", "anthropic", message([*use(), use()[1]]), message(use())),
+    Case("delta_after_terminal", "anthropic", [*message(use())[:-1], BEHIND, *message()[-1:]], message(use())),
+    Case(
+        "delta_after_terminal",
+        "anthropic",
+        [*message(stop=None), *message(use(), end=False)[1:]],
+        [*message(use())],
+        "unknown",
+    ),
     Case("missing_events", "openai", [call(), CALLS], [call(), CALLS, "[DONE]"], count=3),
     Case("malformed_json", "openai", [call('{"city": "Be'), CALLS], [call(), CALLS]),
     Case("malformed_json", "openai", [call(""), CALLS], [call(""), frag(BERGEN), CALLS]),
@@ -209,6 +231,12 @@ CASES = [
         "openai",
         [call('{"x": "\\ud800"}', name="any"), CALLS],
         [call('{"x": "\\ud83d\\ude00"}', name="any"), CALLS],
+    ),
+    Case(
+        "invalid_unicode",
+        "openai",
+        [call('{"x": "\\ud800", "x": 1}', name="any"), CALLS],
+        [call('{"x": "\\\\ud800"}', name="any"), CALLS],
     ),
     Case(
         "non_object_arguments",

@@ -120,7 +120,8 @@ def _payload(item: str) -> str:
     if '"event"' in item and '"data"' in item:
         value: object = json.loads(item)
         if isinstance(value, dict) and set(cast("dict[str, object]", value)) == {"event", "data"}:
-            return rawjson.slice_at(item, ("data",)) or item
+            data: object = value["data"]
+            return data if isinstance(data, str) else rawjson.slice_at(item, ("data",)) or item
     return item
 
 

@@ -98,9 +98,9 @@ class Choice:
 
     __slots__ = ("slots", "state", "stop")
 
-    def __init__(self) -> None:
+    def __init__(self, state: TurnState = "open") -> None:
         self.slots: dict[int, Slot] = {}
-        self.state: TurnState = "open"
+        self.state: TurnState = state
         self.stop: op.TurnStop | None = None
 
 
@@ -209,10 +209,21 @@ class Slots:
         slot.state = following
         return following != "blocked"
 
-    def _start(self, start: op.Start) -> None:
-        choice = self.choices.get(start.choice)
+    def _choice_of(self, number: int) -> Choice:
+        """The choice, begun where it is new; after the end of the response none begins open."""
+        choice = self.choices.get(number)
         if choice is None:
-            choice = self.choices[start.choice] = Choice()
+            choice = self.choices[number] = Choice("ended" if self.ended else "open")
+        return choice
+
+    def _comes_late(self, choice: Choice | None, event: TurnEvent, label: str) -> bool:
+        """Whether something of a block that never began comes after the end: then that is the finding."""
+        if choice is None:
+            choice = Choice("ended" if self.ended else "open")
+        return not self._turn_step(choice, event, label)
+
+    def _start(self, start: op.Start) -> None:
+        choice = self._choice_of(start.choice)
         if not self._turn_step(choice, "content", f"{start.choice}/{start.slot}"):
             return
         slot = choice.slots.get(start.block)
@@ -247,14 +258,10 @@ class Slots:
         choice = self.choices.get(delta.choice)
         slot = None if choice is None else choice.slots.get(delta.block)
         self.delta_count += 1
-        if choice is not None and slot is None and choice.state != "open":
-            return  # its start came after the terminal and was reported there
         if choice is None or slot is None:
-            self.report(
-                SLOT_MISSES["unseen", "delta"],
-                "delta for a slot that never began",
-                slot=f"{delta.choice}/{delta.block}",
-            )
+            label = f"{delta.choice}/{delta.block}"
+            if not self._comes_late(choice, "content", label):
+                self.report(SLOT_MISSES["unseen", "delta"], "delta for a slot that never began", slot=label)
             return
         if choice.state != "open" and not self._turn_step(choice, "content", slot.label):
             return
@@ -320,18 +327,14 @@ class Slots:
         choice = self.choices.get(stop.choice)
         slot = None if choice is None else choice.slots.get(stop.block)
         if choice is None or slot is None:
-            self.report(
-                SLOT_MISSES["unseen", "stop"],
-                "end of a slot that never began",
-                slot=f"{stop.choice}/{stop.block}",
-            )
+            label = f"{stop.choice}/{stop.block}"
+            if not self._comes_late(choice, "close", label):
+                self.report(SLOT_MISSES["unseen", "stop"], "end of a slot that never began", slot=label)
         elif self._turn_step(choice, "close", slot.label) and self._slot_step(slot, "stop"):
             self._show_stop(slot)
 
     def _turn_stop(self, stop: op.TurnStop) -> None:
-        choice = self.choices.get(stop.choice)
-        if choice is None:
-            choice = self.choices[stop.choice] = Choice()
+        choice = self._choice_of(stop.choice)
         if not self._turn_step(choice, "stop", f"{stop.choice}"):
             return
         choice.stop = stop

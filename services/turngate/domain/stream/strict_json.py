@@ -9,11 +9,16 @@ floats.
 from __future__ import annotations
 
 import json
+import re
 from typing import NoReturn, cast
 
 import orjson
 
 from turngate.domain.stream.findings import GateCode
+
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""An escape of a JSON text; `lone`: half a pair. Looked for in the text, since a repeated key hides what came first."""
+_ORJSON_DEPTH_MAX = 1024
 
 
 class RejectedJson(ValueError):
@@ -72,8 +77,10 @@ def _why(text: str) -> tuple[GateCode, str]:
         return "too_large", "the JSON is nested too deeply"
     except ValueError:
         return "too_large", "the JSON holds an integer of too many digits"
-    if _holds_surrogate(value):
+    if any(escape["lone"] for escape in _ESCAPE.finditer(text)):
         return "invalid_unicode", "a string holds a lone surrogate"
+    if _shallow(value, _ORJSON_DEPTH_MAX):
+        return "too_large", "the JSON holds an integer of too many digits"
     return "too_large", "the JSON is nested too deeply"
 
 
@@ -111,16 +118,4 @@ def _shallow(value: object, depth_max: int) -> bool:
         level = [child for node in level for child in _children(node) if isinstance(child, (dict, list))]
         if not level:
             return True
-    return False
-
-
-def _holds_surrogate(value: object) -> bool:
-    todo = [value]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, str) and not node.isascii() and any("\ud800" <= c <= "\udfff" for c in node):
-            return True
-        if isinstance(node, dict):
-            todo.extend(cast("dict[str, object]", node))
-        todo.extend(_children(node))
     return False

@@ -24,7 +24,7 @@ class MessagesNormaliser:
         self._message: str | None = None
         self._content_seen = False
         self._kinds: dict[int, op.BlockKind] = {}
-        self._stop: str | None = None
+        self._stop: object = None
         self._handlers: dict[object, Callable[[dict[str, object], str, list[op.Operation]], None]] = {
             "content_block_delta": self._delta,
             "content_block_start": self._start,
@@ -86,8 +86,8 @@ class MessagesNormaliser:
         reason = holder.get("stop_reason")
         if reason is None or reason == self._stop:
             return
+        self._stop = reason
         word = reason if isinstance(reason, str) else "(not text)"
-        self._stop = word
         void: str | None = None
         if word == "refusal":
             explanation = _map(holder.get("stop_details")).get("explanation")

@@ -126,8 +126,7 @@ class MistralNormaliser(ChatNormaliser):
             return super().locate(state, index, ident, name, out)
         for call in state.calls:
             if call.ident == ident:
-                out.append(op.Note("identity_collision", "note", "the same identity again", state.number, call.number))
-                out.append(op.Identify(state.number, call.block, ident, name))
+                self.named_again(state, call, ident, name, out)
                 return call
         return self.open_call(state, None, ident, name, out)
 

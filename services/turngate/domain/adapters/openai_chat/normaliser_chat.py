@@ -27,17 +27,17 @@ _REFUSED = -1
 
 
 class CallRef:
-    """What the normaliser remembers of one call. idless: a fragment without an id went to it. named: a name
-    has come."""
+    """What the normaliser remembers of one call. idless: a fragment without an id went to it. name: the first
+    that came."""
 
-    __slots__ = ("block", "ident", "idless", "named", "number")
+    __slots__ = ("block", "ident", "idless", "name", "number")
 
-    def __init__(self, block: int, number: int, ident: str | None, *, named: bool) -> None:
+    def __init__(self, block: int, number: int, ident: str | None, name: str | None) -> None:
         self.block = block
         self.number = number
         self.ident = ident
         self.idless = False
-        self.named = named
+        self.name = name
 
 
 class ChoiceState:
@@ -337,14 +337,19 @@ class ChatNormaliser:
                 text = "the first fragment of a call lacks its id or name"
                 out.append(op.Note("missing_identity", "error", text, state.number, index))
             return self.open_call(state, index, ident, name, out)
-        if ident is not None and ident != call.ident:
-            out.append(collision(state, index, "another call id on a slot in use"))
-        elif name is not None and ident is None:
-            out.append(collision(state, index, "another name on a slot in use"))
-        elif ident is not None:
-            out.append(op.Note("identity_collision", "note", "the same identity again", state.number, index))
-            out.append(op.Identify(state.number, call.block, ident, name))
+        self.named_again(state, call, ident, name, out)
         return call
+
+    def named_again(
+        self, state: ChoiceState, call: CallRef, ident: str | None, name: str | None, out: list[op.Operation]
+    ) -> None:
+        """A later fragment names its call: the very same id and name, or it is another call's."""
+        if ident is not None and ident != call.ident:
+            out.append(collision(state, call.number, "another call id on a slot in use"))
+        elif name is not None and (ident is None or name != call.name):
+            out.append(collision(state, call.number, "another name on a slot in use"))
+        elif ident is not None:
+            out.append(op.Note("identity_collision", "note", "the same identity again", state.number, call.number))
 
     def open_call(
         self,
@@ -359,7 +364,7 @@ class ChatNormaliser:
             out.append(op.Stop(state.number, state.next_block - 1))
         block = state.new_block(None)
         number = len(state.calls) if index is None else index
-        call = CallRef(block, number, ident, named=name is not None)
+        call = CallRef(block, number, ident, name)
         state.calls.append(call)
         if index is not None:
             state.by_index[index] = call

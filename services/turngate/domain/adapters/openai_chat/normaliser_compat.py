@@ -239,8 +239,8 @@ class CompatNormaliser(ChatNormaliser):
         self, state: ChoiceState, call: CallRef, ident: str | None, name: str | None, out: list[op.Operation]
     ) -> None:
         """More of a call's identity, marked where the name was still to come."""
-        if name is not None and not call.named:
-            call.named = True
+        if name is not None and call.name is None:
+            call.name = name
             text = "the name came after the first fragment"
             out.append(op.Note("missing_identity", "tolerated", text, state.number, call.number))
         out.append(op.Identify(state.number, call.block, ident, name))
