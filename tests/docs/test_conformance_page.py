@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from conftest import Fence
 
 PAGE = "docs/conformance.md"
-TEXT = (Path(__file__).resolve().parents[2] / PAGE).read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
 
 
 def block(fences: list[Fence], name: str) -> str:
@@ -44,9 +46,28 @@ def test_the_fixture_passes_explains_and_redacts(
     assert "Voss" not in out.read_text()
 
 
+def test_the_second_gate_runs_as_the_page_says(fences: list[Fence], tmp_path: Path) -> None:
+    (lines,) = (
+        fence.text for fence in fences if fence.page == PAGE and "scripts/validate_tool_stream.py" in fence.text
+    )
+    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
+    (tmp_path / "call.json").write_text(block(fences, "call.json"))
+    done = subprocess.run(lines.splitlines()[0], shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, json.loads(done.stdout)["executable"]) == (0, True), done.stderr
+
+
+def test_the_vocabulary_of_the_second_gate_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    from plain_gate import tool_schema
+
+    named = {word for row in table("") for word in re.findall(r"`([^`]+)`", row)}
+    plain = tool_schema.PLAIN.keys() | {*tool_schema.NAMED_PARTS, *tool_schema.LISTED_PARTS, *tool_schema.SINGLE_PARTS}
+    assert named == plain | {"$ref", "$schema"}
+
+
 def table(first: str) -> list[str]:
     """The rows below a heading cell."""
-    rows = TEXT.split(f"\n| {first} |", 1)[1].splitlines()[2:]
+    rows = TEXT.split(f"\n| {first} |" if first else "\n| |", 1)[1].splitlines()[2:]
     return rows[: next((place for place, row in enumerate(rows) if not row.startswith("|")), len(rows))]
 
 

@@ -76,7 +76,9 @@ def command_problem(words: list[str], fences: list[Fence]) -> str | None:
         return turngate_problem(arguments)
     if program == "make":
         return make_problem(arguments)
-    if program == ".venv/bin/python":
+    if program == "python3" and arguments[:2] == ["-m", "unittest"]:
+        return None if (ROOT / arguments[-1]).is_dir() else f"no folder {arguments[-1]}"
+    if program in (".venv/bin/python", "python3"):
         known = {fence.name for fence in fences if fence.language == "python"}
         return None if arguments[0] in known or (ROOT / arguments[0]).is_file() else f"no program {arguments[0]}"
     if program.startswith("scripts/") or program == ".ci/run":

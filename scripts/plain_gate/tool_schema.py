@@ -1,0 +1,211 @@
+"""Tool schemas: a conservative subset of JSON Schema 2020-12.
+
+A schema is read whole before a value is held against it. What the subset does not know, anywhere in the schema, refuses
+it as `unsupported_schema`: `pattern`, `multipleOf`, `if`, references to other documents and the rest may be right, but
+this reader does not claim that they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from plain_gate.strict_json import Refused
+
+DEPTH_MAX = 64
+PARTS_MAX = 10_000
+CHARACTERS_MAX = 262_144
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_integer(value: object) -> bool:
+    """1.0 is an integer too."""
+    return is_number(value) and value % 1 == 0  # type: ignore[operator]
+
+
+TYPES: dict[str, Callable[[object], bool]] = {
+    "null": lambda value: value is None,
+    "boolean": lambda value: isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+    "number": is_number,
+    "integer": is_integer,
+}
+
+DIALECTS = {
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+}
+"""Accepted at the root as a label: what is in the subset means the same in all three."""
+
+# What a keyword's own value must look like. Annotations say nothing about a value, `format` among them.
+PLAIN: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        ("title", "description", "$comment", "format", "contentEncoding", "contentMediaType"), TYPES["string"]
+    ),
+    **dict.fromkeys(("deprecated", "readOnly", "writeOnly", "uniqueItems"), TYPES["boolean"]),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), is_number),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        lambda value: is_integer(value) and value >= 0,
+    ),
+    "type": lambda value: isinstance(value, str | list) and type_names(value) is not None,
+    "required": lambda value: isinstance(value, list) and texts_once_each(value),
+    "enum": TYPES["array"],
+    "examples": TYPES["array"],
+    "const": lambda value: True,
+    "default": lambda value: True,
+}
+NAMED_PARTS = ("properties", "$defs", "definitions")
+LISTED_PARTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+SINGLE_PARTS = ("not", "items", "additionalProperties")
+SAME_VALUE = ("allOf", "anyOf", "oneOf", "not")
+"""Keywords whose parts judge the same value; the parts of the others judge what lies below it."""
+
+
+def texts_once_each(names: list[Any]) -> bool:
+    return all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+
+
+def type_names(value: str | list[Any]) -> list[str] | None:
+    """The types that `type` allows; None where it is no proper `type`."""
+    names = [value] if isinstance(value, str) else value
+    return names if names and texts_once_each(names) and all(name in TYPES for name in names) else None
+
+
+class ToolSchema:
+    """One tool's schema. Raises Refused (`unsupported_schema`) unless every part of it is in the subset."""
+
+    def __init__(self, schema: object) -> None:
+        self._parts: dict[str, Any] = {}  # every schema in this document by its place, e.g. "#/properties/city"
+        self._same_value: dict[str, list[str]] = {}  # the places of the schemas that judge the same value
+        self._references: list[str] = []
+        try:
+            characters = len(json.dumps(schema, allow_nan=False))
+        except (ValueError, RecursionError):
+            raise Refused("unsupported_schema", "the schema is not plain JSON, or nested too deeply") from None
+        if characters > CHARACTERS_MAX:
+            raise Refused("unsupported_schema", "the schema is too large")
+        self._read(schema, "#", 0)
+        for target in self._references:
+            if target not in self._parts:
+                raise Refused("unsupported_schema", "a reference leads to no schema of this document")
+        done: set[str] = set()
+        for place in self._same_value:
+            self._follow(place, frozenset(), done)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _read(self, schema: object, place: str, level: int) -> None:
+        if level > DEPTH_MAX or len(self._parts) >= PARTS_MAX:
+            raise Refused("unsupported_schema", "the schema is nested too deeply, or has too many parts")
+        self._parts[place] = schema
+        if isinstance(schema, bool):
+            return
+        if not isinstance(schema, dict):
+            raise Refused("unsupported_schema", "a schema is an object or a boolean")
+        for keyword, value in schema.items():
+            for step, part in self._parts_of(keyword, value, place):
+                below = f"{place}/{keyword}{step}"
+                if keyword in SAME_VALUE:
+                    self._same_value.setdefault(place, []).append(below)
+                self._read(part, below, level + 1)
+
+    def _parts_of(self, keyword: str, value: Any, place: str) -> list[tuple[str, object]]:
+        """The schemas inside a keyword's value, each with the rest of its place. Raises Refused."""
+        if keyword in NAMED_PARTS and isinstance(value, dict):
+            return [("/" + name.replace("~", "~0").replace("/", "~1"), part) for name, part in value.items()]
+        if keyword in LISTED_PARTS and isinstance(value, list) and value:
+            return [(f"/{number}", part) for number, part in enumerate(value)]
+        if keyword in SINGLE_PARTS:
+            return [("", value)]
+        if keyword == "$ref" and isinstance(value, str) and "%" not in value:
+            self._references.append(value)
+            self._same_value.setdefault(place, []).append(value)
+            return []
+        if keyword == "$schema" and place == "#" and isinstance(value, str) and value.rstrip("#") in DIALECTS:
+            return []
+        if keyword in PLAIN and PLAIN[keyword](value):
+            return []
+        raise Refused("unsupported_schema", "a keyword, or its value, is outside the supported subset")
+
+    def _follow(self, place: str, before: frozenset[str], done: set[str]) -> None:
+        """A schema that leads back to itself without going down into the value would never come to an end."""
+        if place in before:
+            raise Refused("unsupported_schema", "a reference leads back to itself")
+        if place not in done:
+            for other in self._same_value.get(place, ()):
+                self._follow(other, before | {place}, done)
+            done.add(place)
+
+    # -- judging ------------------------------------------------------------------------------------------------------
+
+    def accepts(self, value: object) -> bool:
+        return self._valid(self._parts["#"], value)
+
+    def _valid(self, schema: Any, value: Any) -> bool:
+        if isinstance(schema, bool):
+            return schema
+        return (
+            self._valid_itself(schema, value)
+            and self._valid_together(schema, value)
+            and self._valid_below(schema, value)
+        )
+
+    def _valid_itself(self, schema: dict[str, Any], value: Any) -> bool:
+        if "type" in schema and not any(TYPES[name](value) for name in type_names(schema["type"]) or ()):
+            return False
+        if "enum" in schema and comparable(value) not in map(comparable, schema["enum"]):
+            return False
+        if "const" in schema and comparable(value) != comparable(schema["const"]):
+            return False
+        if is_number(value):
+            return (
+                schema.get("minimum", value) <= value <= schema.get("maximum", value)
+                and ("exclusiveMinimum" not in schema or value > schema["exclusiveMinimum"])
+                and ("exclusiveMaximum" not in schema or value < schema["exclusiveMaximum"])
+            )
+        for kind, unit in ((str, "Length"), (list, "Items"), (dict, "Properties")):
+            if isinstance(value, kind):
+                return schema.get(f"min{unit}", 0) <= len(value) <= schema.get(f"max{unit}", len(value))
+        return True
+
+    def _valid_together(self, schema: dict[str, Any], value: Any) -> bool:
+        """The schemas that judge the same value."""
+        return (
+            ("$ref" not in schema or self._valid(self._parts[schema["$ref"]], value))
+            and all(self._valid(part, value) for part in schema.get("allOf", ()))
+            and ("anyOf" not in schema or any(self._valid(part, value) for part in schema["anyOf"]))
+            and ("oneOf" not in schema or sum(self._valid(part, value) for part in schema["oneOf"]) == 1)
+            and ("not" not in schema or not self._valid(schema["not"], value))
+        )
+
+    def _valid_below(self, schema: dict[str, Any], value: Any) -> bool:
+        """The items of a list, the members of an object."""
+        if isinstance(value, list):
+            first = schema.get("prefixItems", [])
+            parts = [*first, *[schema.get("items", True)] * (len(value) - len(first))]
+            if schema.get("uniqueItems") and len(set(map(comparable, value))) < len(value):
+                return False
+            return all(self._valid(part, item) for part, item in zip(parts, value, strict=False))
+        if isinstance(value, dict):
+            known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+            return all(name in value for name in schema.get("required", ())) and all(
+                self._valid(known.get(name, others), item) for name, item in value.items()
+            )
+        return True
+
+
+def comparable(value: Any) -> Hashable:
+    """Equal for equal JSON values and for no others: 1 is 1.0, and neither is true."""
+    if isinstance(value, list):
+        return ("list", *map(comparable, value))
+    if isinstance(value, dict):
+        return frozenset((name, comparable(item)) for name, item in value.items())
+    return (isinstance(value, bool), value)

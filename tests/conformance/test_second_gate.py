@@ -1,0 +1,239 @@
+"""scripts/validate_tool_stream.py says what `turngate conformance` says: of every fixture and of generated streams.
+
+The two share no code. Where they disagree, one of them is wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, get_args
+
+import pytest
+
+from turngate.domain.stream.conformance import UnreadableFixture, failed, judge_fixture, read_fixture
+from turngate.domain.stream.findings import GateCode
+from turngate.domain.stream.toolset import compile_schema
+from turngate.testing.streams import PROFILES, streams
+from turngate.testing.streams.mutations import MUTATIONS
+from turngate.testing.streams.schemas import VALUES, schemas
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "scripts"
+FIXTURES = Path(__file__).with_name("fixtures")
+SEED = 20261203
+STREAMS = {"openai": 3334, "mistral": 3333, "anthropic": 3333}
+CODES_MIN = 20
+"""How often every code that a profile can have is found, at least."""
+Report = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Callable[[bytes], Report]]:
+    """The second gate, in this process."""
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        from plain_gate.fixture import report_on
+
+        yield report_on
+    finally:
+        sys.path.remove(str(SCRIPTS))
+
+
+def first(data: bytes) -> Report:
+    try:
+        return judge_fixture(read_fixture(data))
+    except UnreadableFixture as error:
+        return failed("unreadable", str(error))
+
+
+def essence(report: Report) -> Report:
+    """What the two must agree on. Arguments as text: 1 and 1.0 are not the same, nor are two orders of keys."""
+    findings = sorted({(finding["code"], finding["severity"]) for finding in report["findings"]})
+    taken = {name: report.get(name) for name in ("status", "applicable", "executable", "code", "meta", "turn")}
+    return {**taken, "calls": json.dumps(report["calls"]), "findings": findings}
+
+
+def errors(report: Report) -> set[str]:
+    return {finding["code"] for finding in report["findings"] if finding["severity"] == "error"}
+
+
+# -- fixtures ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.json")), ids=lambda path: path.stem)
+def test_both_say_the_same_of_a_fixture(path: Path, plain: Callable[[bytes], Report]) -> None:
+    data = path.read_bytes()
+    mine, second = first(data), plain(data)
+    if second.get("code") == "unsupported_profile":
+        assert json.loads(data)["profile"] not in PROFILES
+        assert second["executable"] is False
+    else:
+        assert essence(second) == essence(mine)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"\xff", b"[]", b"{}", b'{"profile": 3}', b'{"profile": "openai"}', b'{"profile": "openai", "chunks": {}}',
+        b'{"profile": "openai", "chunks": [], "events": []}',
+        b'{"profile": "openai", "chunks": [], "tool_schemas": []}',
+        b'{"profile": "openai", "chunks": [], "fault": "x"}', b'{"profile": "none", "chunks": []}',
+        b'\xef\xbb\xbf{"profile": "openai", "chunks": [], "meta": {"a": [1]}}',
+        b'{"profile": "openai", "chunks": [1], "chunks": []}',
+    ],
+)  # fmt: skip
+def test_both_say_the_same_of_a_file_that_holds_no_stream(data: bytes, plain: Callable[[bytes], Report]) -> None:
+    assert essence(plain(data)) == essence(first(data))
+
+
+# -- generated streams -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_both_say_the_same_of_generated_streams(profile: str, plain: Callable[[bytes], Report]) -> None:
+    statuses, codes, done = Counter[str](), Counter[str](), Counter[str]()
+    for generated in streams(profile, SEED, STREAMS[profile]):
+        mine, second = first(generated.fixture), plain(generated.fixture)
+        assert essence(second) == essence(mine), (generated.number, generated.done)
+        assert mine["executable"] == (mine["status"] == "pass") == bool(mine["calls"])
+        statuses[mine["status"]] += 1
+        codes.update(errors(mine))
+        done.update(set(generated.done))
+    print(profile, dict(statuses), dict(codes.most_common()), dict(done.most_common()))
+    possible = set(get_args(GateCode)) - ({"multiple_choices"} if profile == "anthropic" else set())
+    assert {code: codes[code] for code in possible if codes[code] < CODES_MIN} == {}
+    assert {name: done[name] for name in (*MUTATIONS, "bad arguments", "fault") if done[name] < CODES_MIN} == {}
+    assert min(statuses["pass"], statuses["not_applicable"]) >= 250
+    assert statuses["fail"] >= 1500
+
+
+def test_the_three_profiles_have_ten_thousand_streams() -> None:
+    assert sum(STREAMS.values()) == 10_000
+    assert set(STREAMS) == set(PROFILES)
+
+
+def test_the_same_seed_gives_the_same_streams_and_another_gives_others() -> None:
+    some = list(streams("openai", 1, 5))
+    assert some == list(streams("openai", 1, 9))[:5]
+    assert [one.fixture for one in some] != [one.fixture for one in streams("openai", 2, 5)]
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def chat(*deltas: object, finish: str = "stop") -> bytes:
+    chunks = [{"id": "r", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks.append({"id": "r", "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    return json.dumps({"profile": "openai", "tool_schemas": {"any": {"type": "object"}}, "chunks": chunks}).encode()
+
+
+def call(arguments: str) -> object:
+    return {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "any", "arguments": arguments}}]}
+
+
+def padded(size: int) -> str:
+    return '{"a": "' + "x" * (size - 9) + '"}'
+
+
+AT_MOST = {
+    "text of a turn": (chat({"content": "é" * 360_000}), chat({"content": "é" * 360_000}, {"content": "x"})),
+    "arguments": (chat(call(padded(512_000)), finish="tool_calls"), chat(call(padded(512_001)), finish="tool_calls")),
+    "blocks": (
+        chat(*[{"content": "a"}, {"refusal": "b"}] * 512),
+        chat(*[{"content": "a"}, {"refusal": "b"}] * 512, {"content": "a"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AT_MOST)
+def test_both_have_the_same_limits(name: str, plain: Callable[[bytes], Report]) -> None:
+    for data, wanted in zip(AT_MOST[name], (False, True), strict=True):
+        mine, second = first(data), plain(data)
+        assert ("too_large" in errors(mine), "too_large" in errors(second)) == (wanted, wanted)
+        assert essence(second) == essence(mine)
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+
+
+def test_both_say_the_same_of_generated_schemas(plain: object) -> None:
+    """Within the vocabulary of the second gate: the same schemas are refused, and the same values accepted."""
+    from plain_gate.strict_json import Refused
+    from plain_gate.tool_schema import ToolSchema
+
+    said = Counter[object]()
+    for schema in schemas(Random(SEED), 4000):
+        mine = compile_schema(schema)
+        try:
+            second = ToolSchema(schema)
+        except Refused:
+            second = None
+        assert (mine.validator is None) == (second is None), json.dumps(schema)
+        said["refused" if second is None else "taken"] += 1
+        for value in VALUES if mine.validator is not None and second is not None else ():
+            valid = mine.validator.is_valid(value)
+            assert second.accepts(value) == valid, (json.dumps(schema), json.dumps(value))
+            said[valid] += 1
+    assert min(said["refused"], said["taken"]) > 500
+    assert min(said[True], said[False]) > 10_000
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "^a"}, {"multipleOf": 2}, {"if": True}, {"contains": {}}, {"patternProperties": {}},
+        {"propertyNames": {}}, {"dependentRequired": {}}, {"unevaluatedProperties": False},
+    ],
+)  # fmt: skip
+def test_what_only_the_first_gate_knows_the_second_refuses(schema: Report, plain: Callable[[bytes], Report]) -> None:
+    """The one disagreement allowed, and it fails closed."""
+    data = json.loads(chat(call("{}"), finish="tool_calls"))
+    data["tool_schemas"] = {"any": {"type": "object", **schema}}
+    both = first(json.dumps(data).encode()), plain(json.dumps(data).encode())
+    assert [(report["status"], errors(report)) for report in both] == [
+        ("pass", set()),
+        ("fail", {"unsupported_schema"}),
+    ]
+
+
+# -- the script itself -------------------------------------------------------------------------------------------------
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add("." * node.level + (node.module or ""))
+    return found
+
+
+def test_it_imports_the_standard_library_and_itself_alone() -> None:
+    files = [SCRIPTS / "validate_tool_stream.py", *(SCRIPTS / "plain_gate").glob("*.py")]
+    assert len(files) > 5
+    foreign = {
+        name for path in files for name in imports(path) if name.partition(".")[0] not in sys.stdlib_module_names
+    }
+    assert {name for name in foreign if not name.startswith("plain_gate.")} == set()
+
+
+def test_its_own_tests_pass_without_any_package() -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "unittest", "discover", "-s", "scripts/tests"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "\nOK" in done.stderr
