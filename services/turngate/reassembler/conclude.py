@@ -12,7 +12,7 @@ from turngate.reassembler.frames import AttemptRef
 from turngate.reassembler.outcomes import Decision, decide, generation_notes
 from turngate.reassembler.quarantine import FrameQuarantine
 from turngate.reassembler.store import AttemptView, ReassemblerStore
-from turngate.reassembler.streams import OpenStream
+from turngate.reassembler.streams import OpenStream, assembler_for
 from turngate.runtime.metrics import Metrics
 from turngate.runtime.outbound import source_of
 from turngate.runtime.records import InputRecord, Output
@@ -189,9 +189,7 @@ def _outcome(frame: EndFrame | ResolveFrame, stream: OpenStream | None, view: At
 
 
 def _blank(view: AttemptView) -> Assembler:
-    manifest = decode(DispatchManifest, view.manifest)
-    name, _, version = manifest.normaliser.partition("@")
-    return Assembler(profile=name, normaliser_version=int(version) if version else None, tools=compile_toolset({}))
+    return assembler_for(decode(DispatchManifest, view.manifest), compile_toolset({}), None)
 
 
 def _turn(stream: OpenStream, view: AttemptView, outcome: Outcome, tools: Toolset | None) -> Turn:

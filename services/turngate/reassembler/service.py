@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turngate.domain.dispatch.retry import RetryPolicy
-from turngate.domain.stream import Assembler, CompiledToolset, compile_toolset
+from turngate.domain.stream import CompiledToolset, compile_toolset
 from turngate.reassembler.conclude import Conclusions
 from turngate.reassembler.events import PREVIEW_HEADER, AttemptEvents
 from turngate.reassembler.frames import AttemptRef, attempt_of, is_of, parse
 from turngate.reassembler.quarantine import FrameQuarantine
 from turngate.reassembler.store import Asked, AttemptView, ReassemblerStore
-from turngate.reassembler.streams import OpenStream, OpenStreams
+from turngate.reassembler.streams import OpenStream, OpenStreams, assembler_for
 from turngate.runtime.errors import Poison
 from turngate.runtime.handlers import PartitionStart
 from turngate.runtime.metrics import Metrics
@@ -155,7 +155,7 @@ class ReassemblerHandler:
             if refusal == "decided":
                 return await self._again(record, ref, view)
             if refusal is not None:
-                return self._quarantine.put(record, ref, refusal)
+                return [*self._begun_below(record, ref, view), *self._quarantine.put(record, ref, refusal)]
         frame = parse(record)
         if not is_of(frame, ref):
             return self._muted(muted, self._quarantine.put(record, ref, "attempt_mismatch"))
@@ -208,6 +208,15 @@ class ReassemblerHandler:
         """Whether request_begin is due with this `begin`: not where an earlier frame's outcome says it is written."""
         return view.began != ref.generation or record.offset < view.began_at
 
+    @staticmethod
+    def _begun_below(record: InputRecord, ref: AttemptRef, view: AttemptView) -> list[Output]:
+        """request_begin of a lower relay's `begin`, read again because the transaction in which its attempt became
+        UNKNOWN was lost: the higher relay goes by the note that it is written, and nobody else would write it."""
+        noted = ref.generation == view.generation == view.began and record.offset < view.began_at
+        if not noted or (record.header("ce_type") or b"") != BEGIN_TYPE:
+            return []
+        return [AttemptEvents(decode_model(OperationSpec, view.spec), ref.generation).begin(record.timestamp_ms)]
+
     async def _again(self, record: InputRecord, ref: AttemptRef, view: AttemptView) -> list[Output]:
         """A frame of a decided attempt: the very one that decided it is answered from store, others are late."""
         if view.source(ref.generation) == source_of(record) or view.state == "CANCELLED":
@@ -221,24 +230,25 @@ class ReassemblerHandler:
     async def _begin(
         self, record: InputRecord, ref: AttemptRef, frame: BeginFrame, stream: OpenStream | None
     ) -> list[Output]:
-        outputs: list[Output] = []
         if stream is not None:
             if ref.relay == stream.relay:
                 return []
             if ref.relay < stream.relay:
                 return self._quarantine.put(record, ref, "late_relay")
-            if stream.shown:
-                outputs.append(stream.events.retracted("superseded_relay", record.timestamp_ms, stream.relay))
-            self._deps.metrics.preview_retractions.labels(reason="superseded_relay").inc()
         view = await self._view(record, ref)
         manifest = decode(DispatchManifest, view.manifest)
         if manifest.manifest_digest != frame.manifest_digest:
             return self._quarantine.put(record, ref, "other_manifest")
         fresh = await self._open(record, ref, view, manifest)
+        outputs: list[Output] = []
         if stream is not None:
             fresh.first_offset = stream.first_offset
         elif self._begins(record, ref, view):
             outputs.append(fresh.events.begin(record.timestamp_ms))
+        if ref.relay > 1 and (stream is not None or not self._begins(record, ref, view)):
+            # Whatever the one below has shown. Its stream is not in memory any more where it had become UNKNOWN.
+            outputs.append(fresh.events.retracted("superseded_relay", record.timestamp_ms, ref.relay - 1))
+            self._deps.metrics.preview_retractions.labels(reason="superseded_relay").inc()
         fresh.keep(record)
         self._streams.put(fresh)
         return outputs
@@ -248,7 +258,6 @@ class ReassemblerHandler:
     ) -> OpenStream:
         spec = decode_model(OperationSpec, view.spec)
         compiled = await self._tools(manifest.toolset_digest)
-        name, _, version = manifest.normaliser.partition("@")
         return OpenStream(
             key=record.key or b"",
             spec=spec,
@@ -256,15 +265,12 @@ class ReassemblerHandler:
             generation=ref.generation,
             relay=ref.relay,
             first_offset=record.offset,
-            assembler=Assembler(
-                profile=name,
-                normaliser_version=int(version) if version else None,
-                tools=compiled,
-                tool_choice="forced" if spec.options.tool_choice.mode == "forced" else None,
+            assembler=assembler_for(
+                manifest, compiled, "forced" if spec.options.tool_choice.mode == "forced" else None
             ),
             events=AttemptEvents(spec, ref.generation),
-            # Of an attempt that another one has succeeded the bind was answered long ago.
-            bound=ref.generation < view.generation,
+            # Of an attempt that is decided, or that another one has succeeded, the bind was answered long ago.
+            bound=ref.generation < view.generation or ref.generation <= view.decided,
         )
 
     async def _tools(self, digest: str | None) -> CompiledToolset:
@@ -304,7 +310,6 @@ class ReassemblerHandler:
             stream.bound = True
         if not previews:
             return []
-        stream.shown = True
         return stream.events.previews(previews, ref.relay, record.timestamp_ms)
 
     # --- end and resolve -----------------------------------------------------------------------------------------

@@ -5,12 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from turngate.domain.stream import Assembler
+from turngate.domain.stream import Assembler, CompiledToolset, UnknownNormaliser
 from turngate.reassembler.events import AttemptEvents
 from turngate.runtime.records import InputRecord
+from turngate.schemas.errors import Retryable
 from turngate.schemas.manifest import DispatchManifest
 from turngate.schemas.quarantine import QUARANTINE_BYTES_MAX
 from turngate.schemas.sequence import OperationSpec
+
+
+class NormaliserMissing(Retryable):
+    """This build lacks the normaliser that a manifest pins. During a roll-out the stream waits for a build that has it;
+    as a dead letter it would be lost, and its attempt would never have an outcome."""
+
+    code = "unknown_normaliser"
+
+
+def assembler_for(manifest: DispatchManifest, tools: CompiledToolset, tool_choice: str | None) -> Assembler:
+    """Reads one relay by the normaliser its manifest pins. Raises NormaliserMissing."""
+    profile, _, version = manifest.normaliser.partition("@")
+    try:
+        return Assembler(
+            profile=profile,
+            normaliser_version=int(version) if version else None,
+            tools=tools,
+            tool_choice=tool_choice,
+        )
+    except UnknownNormaliser:
+        raise NormaliserMissing(f"no normaliser {manifest.normaliser}: run a build that has it") from None
 
 
 def _no_records() -> list[InputRecord]:
@@ -34,7 +56,6 @@ class OpenStream:
     first_offset: int
     assembler: Assembler
     events: AttemptEvents
-    shown: bool = False
     bound: bool = False
     foreign: str = ""
     kept: list[InputRecord] = field(default_factory=_no_records)

@@ -87,6 +87,8 @@ def _dispatch(record: InputRecord, lease_ms: int) -> list[Call]:
 def _session(record: InputRecord, lease_ms: int) -> list[Call]:
     event = decode(SessionEvent, record.value)
     key = conversation_key(event.tenant, event.conversation)
+    if event.type == "request_begin":
+        return _call("adopt_begin_v1", key, event.operation_id or "", event.generation or 0)
     if event.type == "request_end":
         return _call(
             "adopt_outcome_v1", key, event.operation_id or "", key, event.generation or 0, event.status or "",

@@ -95,6 +95,7 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "recovery/adopt_dispatch_v1": {
         "o": "op-1", "c": C, "gen": "1", "relay": "1", "owner": "d-0", "boot": "7", "rd": "rd", "lease": "60000",
     },
+    "recovery/adopt_begin_v1": {"o": "op-1", "gen": "1"},
     "recovery/adopt_outcome_v1": {"o": "op-1", "c": C, "gen": "1", "status": "failed", "delay": "2000"},
     "recovery/adopt_order_v1": {
         "k": K, "c": C, "rev": "2", "att": "1", "idem": "idem", "ad": "ad", "gen": "1", "tool": "weather",

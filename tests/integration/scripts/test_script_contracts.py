@@ -115,6 +115,7 @@ CASES: Mapping[str, Case] = {
     "adopted sequence": Case(s("recovery/adopt_sequence_v1", base="0"), (), ("ok",), ("known",)),
     "adopted manifest": Case(s("recovery/adopt_manifest_v1"), (), ("ok",), ("ok",)),
     "adopted dispatch": Case(s("recovery/adopt_dispatch_v1"), (), ("ok",), ("behind",)),
+    "adopted begin": Case(s("recovery/adopt_begin_v1"), (), ("ok",), ("behind",)),
     "adopted outcome": Case(s("recovery/adopt_outcome_v1"), (), ("ok",), ("behind",)),
     "adopted turn": Case(s("recovery/adopt_turn_v1"), (), ("ok",), ("behind",)),
     "adopted calls": Case(s("recovery/adopt_calls_v1"), (s("recovery/adopt_turn_v1"),), ("ok",), ("known",)),
@@ -318,6 +319,8 @@ FENCES: Mapping[str, Fence] = {
     "adopted dispatch: committed": Fence(s("recovery/adopt_dispatch_v1", gen="3"), DONE, ("behind",)),
     "adopted dispatch: its outcome is known": Fence(
         s("recovery/adopt_dispatch_v1"), (s("recovery/adopt_outcome_v1"),), ("behind",)),
+    "adopted begin: an old generation": Fence(
+        s("recovery/adopt_begin_v1"), (s("recovery/adopt_begin_v1", gen="2"),), ("behind",)),
     "adopted outcome: an old generation": Fence(s("recovery/adopt_outcome_v1"), (*RETRY, SECOND), ("behind",)),
     "adopted outcome: known": Fence(s("recovery/adopt_outcome_v1"), RETRY, ("behind",)),
     "adopted outcome: committed": Fence(s("recovery/adopt_outcome_v1", gen="2"), DONE, ("behind",)),

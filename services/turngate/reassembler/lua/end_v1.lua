@@ -39,7 +39,10 @@ elseif (st == 'CANCELLED') ~= (arg(12) == '1') or (st == 'CANCELLED' and arg(4) 
   return {'changed'}
 end
 redis.call('ZREM', LEASES, o)
-if arg(11) == '1' then redis.call('HSET', OPS, o .. '|began', g .. '@' .. string.match(arg(9), '(%d+)$')) end
+-- The first frame that says so: what was read before it may have to be written again, what came after it never.
+if arg(11) == '1' and string.match(redis.call('HGET', OPS, o .. '|began') or '', '^%d+') ~= g then
+  redis.call('HSET', OPS, o .. '|began', g .. '@' .. string.match(arg(9), '(%d+)$'))
+end
 if arg(4) == 'UNKNOWN' then
   if redis.call('HEXISTS', OPS, o .. '|unknown') == 0 then redis.call('HSET', OPS, o .. '|unknown', ms(now)) end
   if st ~= 'CANCELLED' then redis.call('HSET', OPS, o .. '|st', 'UNKNOWN') end
