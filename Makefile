@@ -14,7 +14,7 @@ SETUP_DONE := .venv/.setup-done
 DEV_DONE := .venv/.dev-done
 DEPLOY_DONE := .venv/.deploy-done
 
-.PHONY: help setup demo dev test test-real check lint types contracts tidy fix bench lab deploy-check lock upgrade clean
+.PHONY: help setup demo dev test test-real check lint types contracts tidy fix bench deploy-check lock upgrade clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -67,9 +67,6 @@ fix: $(DEV_DONE) ## format, and mend what ruff can mend
 
 bench: $(DEV_DONE) ## the benchmarks against their baselines
 	$(BIN)/python -m benchmarks
-
-lab: $(DEV_DONE) ## docs/lab.md anew: who executes what it must not; installs other libraries below .turngate/lab
-	$(BIN)/python -m benchmarks lab
 
 deploy-check: $(DEPLOY_DONE) ## chart, compose file and Dockerfile, by their own tools
 	$(PYTEST) -q tests/deploy

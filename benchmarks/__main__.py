@@ -6,8 +6,6 @@ import importlib
 import sys
 
 NAMES = ("core",)
-BY_NAME = ("lab",)
-"""Not part of a run of all: these install what the project is compared with."""
 
 
 def main(names: list[str]) -> int:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from turngate.domain.adapters.gemini import normaliser_tables as tables
-from turngate.domain.stream import Assembler, Outcome, StreamEnd, compile_toolset
+from turngate.domain.stream import Assembler, EndCause, Outcome, StreamEnd, compile_toolset
 
 TOOLS = compile_toolset({name: {"type": "object"} for name in ("alpha", "beta")})
 Json = dict[str, object]
@@ -130,6 +130,21 @@ def test_a_stop_before_more_text_is_not_the_end() -> None:
     outcome = judge(chunk({"text": "a"}, finish="STOP"), chunk({"text": "b"}, finish="STOP"))
     assert (outcome.verdict, outcome.text, outcome.stop) == ("commit", "ab", "complete")
     assert judge(chunk({"text": "a"}, finish="STOP"), chunk({"text": "b"})).verdict == "unknown"
+
+
+@pytest.mark.parametrize("cause", ["reset", "timeout", "ownerGone", "handover"])
+def test_a_stop_that_may_go_on_is_the_end_only_where_the_body_ends(cause: EndCause) -> None:
+    """Older models say STOP in every chunk: cut in the middle, such a stream is not a shorter answer."""
+    every = [chunk({"text": "a"}, finish="STOP"), chunk({"text": "b"}, finish="STOP")]
+    for closed, verdict in ((False, "unknown"), (True, "failed")):
+        assembler = Assembler(profile="gemini", tools=TOOLS)
+        assembler.feed(0, every)
+        assert assembler.end(StreamEnd(cause, evidence_closed=closed)).verdict == verdict
+    assert judge(*every).text == "ab"
+    for last in (chunk(ALPHA, finish="STOP"), chunk(finish="MAX_TOKENS")):
+        assembler = Assembler(profile="gemini", tools=TOOLS)
+        assembler.feed(0, [HEI, last] if "alpha" not in last else [last])
+        assert assembler.end(StreamEnd(cause)).verdict == "commit"
 
 
 def test_a_call_may_follow_a_stop_and_then_needs_its_own() -> None:

@@ -28,7 +28,6 @@ from turngate.domain.stream.strict_json import RejectedJson, parse_object
 from turngate.domain.stream.toolset import CompiledToolset
 
 _PROSE: frozenset[BlockKind] = frozenset({"text", "thinking", "reasoning", "refusal"})
-_CALL_ID_CHARACTERS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Gate:
         fault = READING_FAULTS.get(end.error_class or "") if end is not None and end.cause == "reset" else None
         if fault is not None:
             self._find(fault, "what the provider sent could not be read to its end")
-        terminal = self._terminal_seen()
+        terminal = self._terminal_seen(end)
         stop = self._stop_class(terminal)
         if terminal and self._slots.failure is None:
             stop = self._check_turn(stop)
@@ -117,10 +116,13 @@ class Gate:
             return "commit"
         return "closed_timeout" if end.cause == "timeout" else "closed"
 
-    def _terminal_seen(self) -> bool:
+    def _terminal_seen(self, end: StreamEnd | None) -> bool:
         """Every choice that holds anything has stopped, and the end mark came where the profile has one."""
-        choices = self._slots.choices
-        if not choices or any(c.stop is None for c in choices.values()):
+        stops = [c.stop for c in self._slots.choices.values()]
+        if not stops or None in stops:
+            return False
+        lost_end = self._facts.stop_may_go_on and end is not None and end.cause != "eof"
+        if lost_end and any(stop is not None and stop.stop == "complete" for stop in stops):
             return False
         return self._slots.ended or not self._facts.end_mark
 
@@ -209,8 +211,6 @@ class Gate:
                 self._find("missing_identity", "the call has no id", slot)
             elif slot.ident in ids:
                 self._find("duplicate_call_id", "two calls of the turn have the same id", slot)
-            elif len(slot.ident) > _CALL_ID_CHARACTERS_MAX:
-                self._find("too_large", f"the call id exceeds {_CALL_ID_CHARACTERS_MAX} characters", slot)
             else:
                 ids.add(slot.ident)
             name = self._tool_name(slot)

@@ -9,6 +9,7 @@ from json import JSONDecodeError, JSONDecoder
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BLANK = frozenset(" \t\r\n")
 _DECODER = JSONDecoder()
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{}\]]')
 
 
 def _skip(text: str, at: int) -> int:
@@ -19,8 +20,21 @@ def _skip(text: str, at: int) -> int:
 
 
 def _value_end(text: str, at: int) -> int:
-    _, end = _DECODER.raw_decode(text, at)
+    try:
+        _, end = _DECODER.raw_decode(text, at)
+    except RecursionError:
+        return _bracket_end(text, at)
     return end
+
+
+def _bracket_end(text: str, at: int) -> int:
+    """Where a list or an object ends that is nested deeper than the decoder goes. The text must be JSON."""
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(text, at):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token.group(), 0)
+        if depth == 0:
+            return token.end()
+    raise IndexError("the text ends inside a value")
 
 
 def span(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
@@ -36,7 +50,7 @@ def span(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
                 return None
             at = found
         return at, _value_end(text, at)
-    except (JSONDecodeError, IndexError, RecursionError):
+    except (JSONDecodeError, IndexError):
         return None
 
 
@@ -71,7 +85,7 @@ def leading_elements(text: str) -> tuple[list[str], str | None]:
         return out, text[at + 1 :].strip() or None
     while True:
         try:
-            end = _value_end(text, at)
+            _, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             return out, text[at:]
         out.append(text[at:end])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import orjson
+
 from turngate.domain.stream import operations as op
+from turngate.domain.stream import rawjson
 from turngate.domain.stream.findings import Finding, GateCode, Severity
 from turngate.domain.stream.preview import SHOWN, Preview
 from turngate.domain.stream.states import (
@@ -17,6 +20,7 @@ from turngate.domain.stream.states import (
     TurnEvent,
     TurnState,
 )
+from turngate.domain.stream.strict_json import is_too_deep
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,9 @@ class Limits:
     """Bounds of one turn; what exceeds them is `too_large`.
 
     turn_bytes: text and argument bytes of the whole turn (UTF-8). arguments_bytes: of one call.
-    blocks: blocks of all choices. depth: nesting of arguments.
+    blocks: blocks of all choices. depth: nesting of arguments, of the usage, and of what is kept verbatim.
+    identity_characters: of a call's id or name, and of a response id that is kept.
+    usage_characters: of the provider's usage object as JSON.
     window_events, window_characters: reordering window of the relay.
     findings: how many findings are kept.
     """
@@ -33,6 +39,8 @@ class Limits:
     arguments_bytes: int = 512_000
     blocks: int = 1024
     depth: int = 64
+    identity_characters: int = 256
+    usage_characters: int = 65_536
     window_events: int = 4096
     window_characters: int = 8_000_000
     findings: int = 256
@@ -180,7 +188,7 @@ class Slots:
         elif isinstance(operation, op.Usage):
             self._set_usage(operation)
         elif isinstance(operation, op.Handle):
-            self.handle = self.handle or operation.value
+            self._set_handle(operation.value)
         elif isinstance(operation, op.Failure):
             self.failure = self.failure or operation
             self.report("provider_error", f"the provider reports {operation.error_class} error")
@@ -235,8 +243,9 @@ class Slots:
             return
         self._blocks += 1
         slot = choice.slots[start.block] = Slot(start, self.event_index)
-        if not self._spend(start.data or ""):
+        if start.data and not self._keeps(start.data):
             slot.data = None
+        self._bound_identity(slot, start.ident, start.name)
         self._show_start(slot)
 
     def _identify(self, again: op.Identify) -> None:
@@ -244,6 +253,7 @@ class Slots:
         if slot is None:
             self.report("missing_slot", "identity for a slot that never began", slot=f"{again.choice}/{again.block}")
             return
+        self._bound_identity(slot, again.ident, again.name)
         if again.ident:
             if slot.ident is None:
                 slot.ident = again.ident
@@ -277,10 +287,8 @@ class Slots:
             self._add_arguments(slot, text)
         elif delta.field == "signature":
             slot.signature = text
-        elif delta.field == "citation":
-            slot.citations.append(text)
-        else:
-            slot.parts.append(text)
+        elif not self._too_deep(text):
+            (slot.citations if delta.field == "citation" else slot.parts).append(text)
 
     def open_for(self, delta: op.Delta) -> Slot | None:
         """The slot that took this delta, where further ones of the same field would be taken too."""
@@ -337,6 +345,8 @@ class Slots:
         choice = self._choice_of(stop.choice)
         if not self._turn_step(choice, "stop", f"{stop.choice}"):
             return
+        if stop.void and not self._spend(stop.void):
+            stop = stop._replace(void="")
         choice.stop = stop
         if self._blocks_close_with_turn:
             for slot in choice.slots.values():
@@ -357,12 +367,42 @@ class Slots:
             self._turn_step(choice, "end", None)
 
     def _set_usage(self, usage: op.Usage) -> None:
+        text, value = usage.source, usage.value
+        at: tuple[str, tuple[str | int, ...]] | None = (text, usage.path)
+        if len(text) > self._limits.usage_characters or is_too_deep(text, self._limits.depth):
+            text = rawjson.slice_at(text, usage.path) or ""  # else it is within the bounds, as all of its event is
+        if self._too_deep(text):
+            return
         if usage.merge and self.usage is not None:
-            self.usage = {**self.usage, **{k: v for k, v in usage.value.items() if v is not None}}
-            self.usage_at = None
+            value, at = {**self.usage, **{k: v for k, v in value.items() if v is not None}}, None
+            text = orjson.dumps(value).decode()
+        if len(text) > self._limits.usage_characters:
+            self.report("too_large", f"the usage exceeds {self._limits.usage_characters} characters")
+            return
+        self.usage, self.usage_at = value, at
+
+    def _keeps(self, text: str) -> bool:
+        return self._spend(text) and not self._too_deep(text)
+
+    def _too_deep(self, text: str) -> bool:
+        """Of JSON that is kept verbatim: what nests too deeply could not be written again."""
+        if not is_too_deep(text, self._limits.depth):
+            return False
+        self.report("too_large", f"JSON is nested deeper than {self._limits.depth} levels")
+        return True
+
+    def _set_handle(self, handle: str) -> None:
+        """A response id that no record could hold is left out: it is an attribute, nothing rests on it."""
+        if len(handle) > self._limits.identity_characters:
+            self.report("too_large", "the response id is too long to be kept", severity="note")
         else:
-            self.usage = usage.value
-            self.usage_at = (usage.source, usage.path)
+            self.handle = self.handle or handle
+
+    def _bound_identity(self, slot: Slot, *words: str | None) -> None:
+        """Of every call, also a provider's own: its id and name stand in records, and in previews before that."""
+        most = self._limits.identity_characters
+        if any(word is not None and len(word) > most for word in words):
+            self.report("too_large", f"the id or name of a call exceeds {most} characters", slot=slot.label)
 
     def _spend(self, text: str) -> bool:
         """Count content against the turn's budget; beyond it nothing more is kept, so memory stays

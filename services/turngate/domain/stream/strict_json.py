@@ -59,6 +59,16 @@ def event_fault(text: str) -> tuple[GateCode, str]:
     return code, f"event: {message}"
 
 
+def is_too_deep(text: str, depth_max: int) -> bool:
+    """Whether a JSON text is nested deeper than that; nearly every text tells by the number of its brackets."""
+    if text.count("{") + text.count("[") <= depth_max:
+        return False
+    try:
+        return not _shallow(orjson.loads(text), depth_max)
+    except orjson.JSONDecodeError:
+        return True  # no JSON, or nested deeper than the parser goes
+
+
 def _why(text: str) -> tuple[GateCode, str]:
     """Name the reason the gate refused `text`."""
     try:

@@ -16,6 +16,7 @@ NORMALISERS: tuple[NormaliserSpec, ...] = (
             blocks_close_with_turn=False,
             complete_with_calls="wrong",
             json_bodies=True,
+            stop_may_go_on=True,
         ),
         GeminiNormaliser,
     ),

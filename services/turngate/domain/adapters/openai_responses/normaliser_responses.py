@@ -105,7 +105,7 @@ class ResponsesNormaliser:
         value = status if isinstance(status, str) else name.removeprefix("response.")
         if value in ("failed", "cancelled") or response.get("error") or name == "response.failed":
             return value, "error"
-        if status not in tables.TERMINALS[name] or not isinstance(status, str):
+        if not isinstance(status, str) or status not in tables.TERMINALS[name]:
             return value, "unknown"
         if status == "incomplete":
             reason = text_of(details.get("reason"))
