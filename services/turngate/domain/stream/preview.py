@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from turngate.domain.stream.operations import BlockKind
 
 PreviewPhase = Literal["started", "delta", "stopped"]
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(NamedTuple):
     """One step of a block's preview, choice 0 only; a run of deltas of one block is one preview.
 
     block_index: the block's place in the turn. text_offset: Unicode code points of the block before `text`.

@@ -110,11 +110,17 @@ def _member(text: str, at: int, key: str) -> int | None:
     last: int | None = None
     at = _skip(text, at + 1)
     while text[at] != "}":
-        name, end = _DECODER.raw_decode(text, at)
-        start = _skip(text, _skip(text, end) + 1)
+        name, at = _DECODER.raw_decode(text, at)
+        if text[at] != ":":
+            at = _skip(text, at)
+        at += 1
+        if text[at] in _BLANK:
+            at = _skip(text, at)
         if name == key:
-            last = start
-        at = _skip(text, _value_end(text, start))
+            last = at
+        at = _value_end(text, at)
+        if text[at] in _BLANK:
+            at = _skip(text, at)
         if text[at] == ",":
             at = _skip(text, at + 1)
     return last
