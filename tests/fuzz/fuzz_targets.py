@@ -18,12 +18,13 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from fuzz_choices import Choices, require
 from fuzz_schemas import schema
-from fuzz_streams import Base, binary_bodies, by_profile, change, disturb, pick_base, splice
+from fuzz_streams import Base, bases, binary_bodies, by_profile, change, disturb, pick_base, splice
 from plain_reading import contradiction, plain_reading
 
 from turngate.domain.stream import Assembler, Limits, Outcome, Preview, StreamEnd, compile_toolset
@@ -94,7 +95,7 @@ def relay(data: bytes) -> None:
     choices = Choices(data)
     base = pick_base(choices)
     count = len(base.fixture.events)
-    straight, _ = _relayed(base.fixture, [(0, base.fixture.events)], count)
+    straight = _straight(base.name)
     frames = _frames(base.fixture.events, choices)
     known = count if choices.flag() else None
     outcome, shown = _relayed(base.fixture, frames, known)
@@ -106,6 +107,12 @@ def relay(data: bytes) -> None:
         require(straight.verdict == "commit", "disorder made a turn of a stream that is none")
         same = [replace(block, arguments=None) for block in outcome.blocks]
         require(same == [replace(block, arguments=None) for block in straight.blocks], "disorder changed the turn")
+
+
+@cache
+def _straight(name: str) -> Outcome:
+    fixture = next(base.fixture for base in bases() if base.name == name)
+    return _relayed(fixture, [(0, fixture.events)], len(fixture.events))[0]
 
 
 def _frames(events: Sequence[str], choices: Choices) -> list[tuple[int, Sequence[str]]]:

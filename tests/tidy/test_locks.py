@@ -19,6 +19,7 @@ ASKED = {
     "requirements-fleet.lock": [*BASE, *EXTRAS["fleet"]],
     "requirements-dev.lock": [*BASE, *EXTRAS["fleet"], *EXTRAS["devstack"], *GROUPS["dev"]],
     "requirements-bootstrap.lock": GROUPS["bootstrap"],
+    "requirements-fuzz.lock": GROUPS["fuzz"],
     "requirements-deploy.lock": GROUPS["deploy"],
 }
 
