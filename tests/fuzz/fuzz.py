@@ -62,7 +62,8 @@ def in_a_process(name: str, seconds: int) -> int:
     said = done.stderr + done.stdout
     runs = re.findall(r"stat::number_of_executed_units:\s+(\d+)|^#(\d+)", said, re.MULTILINE)
     count = max((int(a or b) for a, b in runs), default=0)
-    print(f"{name:8}{count:>10} inputs {count / seconds:>8.0f} a second  {'broken' if done.returncode else 'held'}", flush=True)
+    word = "broken" if done.returncode else "held"
+    print(f"{name:8}{count:>10} inputs {count / seconds:>8.0f} a second  {word}", flush=True)
     if done.returncode:
         print("\n".join(said.splitlines()[-60:]))
     return int(done.returncode != 0)
