@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turngate.schemas.base import Record
-from turngate.schemas.codec import decode, schema_name
+from turngate.schemas.codec import check_strict, decode, schema_name
 from turngate.schemas.control import Control
 from turngate.schemas.errors import UnknownSchema
 from turngate.schemas.manifest import Dispatch, DispatchManifest
@@ -55,3 +55,10 @@ def decode_any(data: bytes | None, allowed: tuple[str, ...]) -> Record:
     if name not in allowed:
         raise UnknownSchema(f"expected one of {', '.join(allowed)}")
     return decode(RECORDS[name], data)
+
+
+def decode_any_strict(data: bytes | None, allowed: tuple[str, ...]) -> Record:
+    """`decode_any` for what others wrote; also raises InvalidRecord where a key comes twice."""
+    record = decode_any(data, allowed)
+    check_strict(data or b"")
+    return record

@@ -12,7 +12,7 @@ import typer
 
 from turngate.domain.adapters.registry import AdapterError, UnknownAdapter, adapter, adapter_for_api
 from turngate.domain.sequence import Candidate, judge_sequence
-from turngate.domain.sequence.imported import ALIASES, Repair, judge_history, load_json
+from turngate.domain.sequence.imported import ALIASES, Repair, judge_history, load_json, refuse_doubled_keys
 from turngate.domain.sequence.rules import KINDS, encodable
 from turngate.schemas.codec import decode
 from turngate.schemas.errors import InvalidRecord, Refused, UnknownSchema
@@ -80,18 +80,20 @@ def judge_file(name: str, profile: str | None, repair: Repair) -> tuple[Report, 
 def judge_bytes(data: bytes, profile: str | None, repair: Repair) -> tuple[Report, int]:
     """Raises InvalidRecord or UnknownSchema (unreadable) and Refused (unsupported_profile)."""
     plain = load_json(data)
-    if isinstance(plain, list):
+    if isinstance(plain, list) and plain and profile is not None:
         plain = {"messages": plain}
     if not isinstance(plain, dict):
         raise InvalidRecord("the file holds neither a history nor a sequence")
     history = cast(dict[str, object], plain)
     if str(history.get("schema", "")).startswith("MessageSequence"):
+        refuse_doubled_keys(history, in_arguments=True)
         candidate, named = _judge_sequence(data, history, profile)
     else:
         given = profile or history.get("profile")
         if not isinstance(given, str):
             raise Refused("the file names no profile and --profile is not given", code="unsupported_profile")
         named = given
+        refuse_doubled_keys(history, in_arguments=False)
         candidate = judge_history(history, named, repair=repair).candidate
     out: dict[str, object] = {
         "verdict": candidate.verdict,

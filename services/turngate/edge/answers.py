@@ -13,6 +13,7 @@ from starlette.responses import Response
 from turngate.edge.auth import Gatekeeper
 from turngate.runtime.errors import OversizedOutput
 from turngate.runtime.settings import Settings
+from turngate.schemas.codec import check_strict
 from turngate.schemas.errors import InvalidRecord, Refused, Retryable, TurngateError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~:@+-]{0,127}")
@@ -103,8 +104,11 @@ class Caller:
                 raise Rejected(413, "too_large", f"the body is larger than {limit} bytes")
         try:
             value = orjson.loads(data or b"{}")
+            check_strict(bytes(data or b"{}"))
         except orjson.JSONDecodeError:
             raise Rejected(400, "malformed_json", "the body is not JSON") from None
+        except InvalidRecord as error:
+            raise Rejected(400, error.code, "an object of the body names a key twice") from None
         if not isinstance(value, dict):
             raise Rejected(400, "malformed_json", "the body is not a JSON object")
         return cast("dict[str, object]", value)

@@ -27,7 +27,7 @@ from turngate.schemas.control import LEDGER_COMMANDS, Control
 from turngate.schemas.digests import call_idempotency_key, call_key
 from turngate.schemas.envelope import conversation_key
 from turngate.schemas.errors import InvalidRecord, Retryable, UnknownSchema
-from turngate.schemas.registry import decode_any
+from turngate.schemas.registry import decode_any_strict
 from turngate.schemas.tools import ReplyTo, ToolDeclaration, ToolProgress, ToolResult
 from turngate.schemas.turn import Turn
 
@@ -141,7 +141,7 @@ class LedgerHandler:
 
     async def _answer(self, record: InputRecord) -> list[Output]:
         try:
-            answer = decode_any(record.value, ("ToolResult.v1", "ToolProgress.v1"))
+            answer = decode_any_strict(record.value, ("ToolResult.v1", "ToolProgress.v1"))
         except (InvalidRecord, UnknownSchema) as error:
             raise Poison(record, error.code, str(error)) from None
         assert isinstance(answer, ToolResult | ToolProgress)

@@ -9,12 +9,16 @@ from typing import TypeVar
 from turngate.runtime.errors import Poison
 from turngate.runtime.records import InputRecord, Output
 from turngate.schemas.base import Record
-from turngate.schemas.codec import decode, encode
+from turngate.schemas.codec import decode, decode_strict, encode
 from turngate.schemas.digests import parts_digest
 from turngate.schemas.envelope import Headers, cloud_event_headers, conversation_key
 from turngate.schemas.errors import InvalidRecord, UnknownSchema
+from turngate.topology.topics import TOPICS
 
 R = TypeVar("R", bound=Record)
+
+FOREIGN = frozenset(name for name, spec in TOPICS.items() if {"platform", "operator", "executor"} & set(spec.writers))
+"""Topics that programs of others write to."""
 
 
 def output(
@@ -40,9 +44,12 @@ def output(
 
 
 def decoded(kind: type[R], record: InputRecord) -> R:
-    """The record's value as `kind`. Raises Poison with the reason a dead letter carries; never quotes the value."""
+    """The record's value as `kind`, read strictly where others than the fleet's roles write the topic.
+
+    Raises Poison with the reason a dead letter carries; never quotes the value.
+    """
     try:
-        return decode(kind, record.value)
+        return decode_strict(kind, record.value) if record.topic in FOREIGN else decode(kind, record.value)
     except (InvalidRecord, UnknownSchema) as error:
         raise Poison(record, error.code, str(error)) from None
 

@@ -23,9 +23,14 @@ KEY_BYTES_MAX = 2 * NAME_LENGTH_MAX + 1
 EXTRAS_BYTES_MAX = HEADROOM_BYTES // 2
 """Key and headers of a record that is moved: with the header that says so it must still fit its topic."""
 SAME_FOR_ALL = frozenset(
-    {"null_value", "null_key", "undecodable_key", "invalid_key", "oversized_record", "misrouted", "malformed_json"}
-)
-"""Reasons on which all readers of a topic agree. malformed_json comes from the step: nobody parses a record twice."""
+    {
+        "null_value", "null_key", "undecodable_key", "invalid_key", "oversized_record", "misrouted", "malformed_json",
+        "duplicate_key",
+    }
+)  # fmt: skip
+"""Reasons on which all readers of a topic agree. malformed_json and duplicate_key come from the step: nobody parses a
+record twice.
+"""
 
 
 @dataclass(slots=True)

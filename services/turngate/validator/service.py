@@ -26,7 +26,7 @@ from turngate.runtime.redis.scripts import Scripts
 from turngate.schemas.base import Record
 from turngate.schemas.codec import encode, encode_model
 from turngate.schemas.control import VALIDATOR_COMMANDS, Control
-from turngate.schemas.digests import operation_id, record_digest
+from turngate.schemas.digests import operation_id, record_digest, text_digest
 from turngate.schemas.envelope import conversation_key
 from turngate.schemas.errors import Refused
 from turngate.schemas.findings import Finding
@@ -43,6 +43,8 @@ ROLE = "validator"
 POLICY_DIGEST = record_digest({"policy": "default", "version": 1})
 HELD_AGAIN_MS = 2_000
 """How soon a request is looked at again when what it waits for has no event of its own (an unknown toolset)."""
+HELD_AGAIN_MAX_MS = 30_000
+"""How late at most, since each look in vain doubles the delay. A `resume` by control looks at once."""
 CAS_TRIES_MAX = 16
 
 
@@ -115,9 +117,11 @@ class ValidatorHandler:
         for _ in range(CAS_TRIES_MAX):
             state, history = await self._load(key, request)
             if state.answer is not None:
-                same_cause = state.answer.cause_id == (request.cause_id or "")
-                if same_cause or not state.answer.holds():
-                    return _again(state.answer.records, state.answer.source == source)
+                if state.answer.content not in ("", _content(request)):
+                    raise Poison(record, "request_id_reused", "this request id was used for other content")
+                same_record = state.answer.source == source
+                if same_record or not state.answer.holds():
+                    return _again(state.answer.records, same_record)
             decided = await self._decide(history, state, request)
             if isinstance(decided, _Ready):
                 outputs = await self._commit(key, state, request, decided, source)
@@ -177,7 +181,7 @@ class ValidatorHandler:
         reply = await self._store.ready(
             key, request.request_id, request.cause_id or "", state.revision, state.cancel_generation,
             spec.operation_id, base, turn_bytes, ready.history.history_digest,
-            encode_model(spec), encode(command), pack(outputs), source,
+            encode_model(spec), encode(command), pack(outputs), source, _content(request),
         )  # fmt: skip
         if reply[0] == b"ok":
             return outputs
@@ -254,8 +258,10 @@ class ValidatorHandler:
         reply = await self._store.hold(
             key, request.request_id, request.cause_id or "", state.revision, state.cancel_generation,
             answer.verdict, answer.reason, encode(request) if held else b"", pack(outputs),
-            "" if answer.delay_ms is None else answer.delay_ms, source,
+            "" if answer.delay_ms is None else answer.delay_ms, source, _content(request), HELD_AGAIN_MAX_MS,
         )  # fmt: skip
+        if reply[0] == b"same":
+            return []
         if reply[0] == b"ok":
             for finding in answer.findings:
                 if finding.severity == "error":
@@ -304,6 +310,11 @@ def _candidate(
     if _blocking(findings):
         return _Answer("REJECTED", "", findings)
     return _Ready(turn=turn, history=after, sequence=sequence)
+
+
+def _content(request: TurnRequest) -> str:
+    """Digest of what is asked. The cause and the revision it is based on change when a held request comes back."""
+    return text_digest(encode(request.model_copy(update={"cause_id": None, "base_revision": None})).decode())
 
 
 def _blocking(findings: Sequence[Finding]) -> bool:

@@ -10,12 +10,12 @@ from turngate.topology.keys import bucket_of
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """An answer already given to this request id."""
+    """An answer already given to this request id. content: digest of what was asked, '' where it is not known."""
 
     verdict: str
-    cause_id: str
     records: bytes
     source: str
+    content: str
 
     def holds(self) -> bool:
         """Whether the request is still held, so that another cause may answer it anew."""
@@ -49,7 +49,7 @@ class ValidatorStore:
         words = [value.decode() for value in reply[1:9]]
         answer = None
         if words[6]:
-            answer = StoredAnswer(words[6], words[7], reply[9], reply[10].decode())
+            answer = StoredAnswer(words[6], reply[9], reply[10].decode(), reply[11].decode())
         return ConversationState(
             revision=int(words[0]),
             history_digest=words[1],
@@ -58,7 +58,7 @@ class ValidatorStore:
             calls_revision=words[4],
             paused=words[5],
             answer=answer,
-            turns=tuple(reply[11:]),
+            turns=tuple(reply[12:]),
         )
 
     async def ready(self, key: bytes, *args: str | bytes | int) -> Answer:

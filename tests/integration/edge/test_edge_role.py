@@ -210,6 +210,9 @@ async def test_what_cannot_be_is_refused_with_a_code_and_nothing_is_written(edge
         found = (answer.status_code, answer.json()["code"], answer.json().get("path", ""))
         assert found == (status, code, place), (path, headers)
         assert "let-" not in answer.text
+    url = f"{edge.urls[0]}/v1/tenants/acme/conversations/c1/turns"
+    twice = await edge.client.post(url, content=b'{"requestId":"a","requestId":"b"}', headers=CALLER)
+    assert (twice.status_code, twice.json()["code"]) == (400, "duplicate_key")
 
     def tool(name: str, schema: str) -> dict[str, str]:
         return {"name": name, "inputSchema": schema, "sideEffects": "read"}

@@ -56,7 +56,7 @@ async def simulating(folder: Path, script: Script) -> AsyncIterator[Simulated]:
     """A simulator on a free port with its receive log in `folder`."""
     path = folder / "received.jsonl"
     log = ReceiveLog(path)
-    runner, port = await serve(script, log, 0)
+    runner, port = await serve(script, log, 0, "run")
     base = f"http://127.0.0.1:{port}"
     try:
         async with (

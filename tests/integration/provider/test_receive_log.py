@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,35 +116,66 @@ async def test_what_a_provider_refuses_the_simulator_refuses(
     assert complaint in answer.json()["error"]["message"]
 
 
-async def test_a_process_of_its_own_with_a_script_that_can_be_changed(tmp_path: Path) -> None:
-    script, log, port_file = tmp_path / "script.json", tmp_path / "log.jsonl", tmp_path / "port"
-    script.write_bytes(orjson.dumps({"rules": [{"match": {"contains": "Hello"}, "plan": {"text": ["first"]}}]}))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "turngate.devstack.provider_sim", "--script", str(script), "--receive-log", str(log),
-        "--port-file", str(port_file),
+@contextlib.asynccontextmanager
+async def process(folder: Path, script: bytes = b"{}") -> AsyncIterator[str]:
+    """The base URL of a simulator in a process of its own; its receive log is `log.jsonl`."""
+    written, port_file = folder / "script.json", folder / "port"
+    written.write_bytes(script)
+    port_file.unlink(missing_ok=True)
+    started = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "turngate.devstack.provider_sim", "--script", str(written),
+        "--receive-log", str(folder / "log.jsonl"), "--port-file", str(port_file),
     )  # fmt: skip
     try:
         async with asyncio.timeout(30):
             while not port_file.exists():
                 await asyncio.sleep(0.02)
-        base = f"http://127.0.0.1:{int(port_file.read_text())}"
-        async with anthropic.AsyncAnthropic(api_key="k", base_url=base, max_retries=0) as client:
-            question: Any = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
-            texts = []
-            for text in ("", "second"):
-                if text:
-                    async with httpx2.AsyncClient(trust_env=False) as http:
-                        body = {"rules": [{"plan": {"text": [text]}}]}
-                        assert (await http.put(f"{base}/_sim/script", json=body)).status_code == 200
-                        assert (await http.put(f"{base}/_sim/script", json={"rules": [{}]})).status_code == 400
-                async with client.messages.stream(**question) as stream:
-                    texts.append(await stream.get_final_text())
-        assert texts == ["first", "second"]
-        assert [orjson.loads(line)["endpoint"] for line in log.read_bytes().splitlines()] == ["root", "root"]
-        process.terminate()
+        yield f"http://127.0.0.1:{int(port_file.read_text())}"
+        started.terminate()
         async with asyncio.timeout(30):
-            assert await process.wait() == 0
+            assert await started.wait() == 0
     finally:
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+            started.kill()
+        await started.wait()
+
+
+QUESTION: Any = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+
+
+async def test_a_process_of_its_own_with_a_script_that_can_be_changed(tmp_path: Path) -> None:
+    script = orjson.dumps({"rules": [{"match": {"contains": "Hello"}, "plan": {"text": ["first"]}}]})
+    async with (
+        process(tmp_path, script) as base,
+        anthropic.AsyncAnthropic(api_key="k", base_url=base, max_retries=0) as client,
+    ):
+        texts = []
+        for text in ("", "second"):
+            if text:
+                async with httpx2.AsyncClient(trust_env=False) as http:
+                    body = {"rules": [{"plan": {"text": [text]}}]}
+                    assert (await http.put(f"{base}/_sim/script", json=body)).status_code == 200
+                    assert (await http.put(f"{base}/_sim/script", json={"rules": [{}]})).status_code == 400
+            async with client.messages.stream(**QUESTION) as stream:
+                texts.append(await stream.get_final_text())
+    assert texts == ["first", "second"]
+    received = (tmp_path / "log.jsonl").read_bytes().splitlines()
+    assert [orjson.loads(line)["endpoint"] for line in received] == ["root", "root"]
+
+
+async def test_a_response_id_never_comes_again_after_a_restart(tmp_path: Path) -> None:
+    idents = []
+    for _ in range(2):
+        async with (
+            process(tmp_path) as base,
+            anthropic.AsyncAnthropic(api_key="k", base_url=base, max_retries=0) as client,
+        ):
+            for _ in range(2):
+                async with client.messages.stream(**QUESTION) as stream:
+                    idents.append((await stream.get_final_message()).id)
+    assert len(set(idents)) == 4
+
+
+async def test_response_ids_are_those_of_the_run_that_is_named(simulate: Simulate) -> None:
+    async with simulate() as sim:
+        assert [(await sim.chat()).id, (await sim.message()).id] == ["chatcmpl-sim-run-1", "msg_sim_run-2"]

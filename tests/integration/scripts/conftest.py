@@ -31,10 +31,12 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "validator/ready_v1": {
         "c": C, "request": "r-1", "cause": "", "rev": "0", "cg": "0", "o": "op-1", "base": "1", "turn": "turn-1",
         "hd": "hd-1", "spec": "spec", "seq": "seq", "owed": "owed-ready", "src": "turn-requests/0@1",
+        "asked": "asked-1",
     },
     "validator/hold_v1": {
         "c": C, "request": "r-2", "cause": "", "rev": "1", "cg": "0", "verdict": "WAITING", "reason": "operation_open",
-        "bytes": "request-2", "owed": "owed-hold", "delay": "", "src": "turn-requests/0@2",
+        "bytes": "request-2", "owed": "owed-hold", "delay": "", "src": "turn-requests/0@2", "asked": "asked-2",
+        "longest": "30000",
     },
     "validator/pause_v1": {"c": C, "control": "ctl-1", "reason": "maintenance", "owed": "owed-pause"},
     "dispatcher/accept_v1": {

@@ -89,7 +89,8 @@ async def test_a_request_of_the_middle_of_the_line_may_leave_it(bench: Bench) ->
     for number in ("2", "3", "4"):
         await bench.through([("validator/hold_v1", {"request": f"r-{number}", "bytes": f"b-{number}"})])
     for number, first in (("3", "b-2"), ("2", "b-4")):
-        rejected = {"request": f"r-{number}", "cause": "again", "verdict": "REJECTED", "bytes": ""}
+        again = {"cause": "again", "src": f"turn-requests/0@1{number}"}
+        rejected = {"request": f"r-{number}", "verdict": "REJECTED", "bytes": "", **again}
         await bench.through([("validator/hold_v1", rejected)])
         assert (await bench.run("recovery/waiting_v1"))[1] == first
 
@@ -100,6 +101,29 @@ async def test_resuming_wakes_the_line(bench: Bench) -> None:
     assert not await woken(bench)
     await bench.through([("validator/pause_v1", {"control": "ctl-2", "reason": ""})])
     assert await woken(bench)
+
+
+async def test_a_look_in_vain_doubles_the_wait_for_the_next(bench: Bench) -> None:
+    unknown = {"rev": "0", "verdict": "PAUSED", "reason": "unknown_endpoint", "delay": "2000", "longest": "9000"}
+
+    async def look(number: int, cause: str, **more: str) -> tuple[str, int]:
+        src = f"turn-requests/0@{number}"
+        answer, *_ = await bench.run("validator/hold_v1", **{**unknown, "cause": cause, "src": src, **more})
+        seconds, millis = await bench.redis.time()
+        due = await bench.redis.zscore(bench.keys[TIMERS], f"wake|{C}") or 0
+        return answer, round((due - seconds * 1000 - millis / 1000) / 1000)
+
+    assert await look(1, "") == ("ok", 2)
+    assert await look(2, "r-2/0") == ("ok", 2)
+    assert await look(3, "r-2/0") == ("same", 4)
+    assert await look(4, "r-2/0") == ("same", 8)
+    assert await look(5, "r-2/0") == ("same", 9)
+    assert await look(6, "r-2/0", reason="unknown_toolset") == ("ok", 2), "another reason is news"
+    assert (await bench.run("validator/hold_v1", **{**unknown, "src": "turn-requests/0@6"}))[0] == "stored"
+    await bench.run("validator/pause_v1", control="ctl-2", reason="")
+    assert await woken(bench)
+    due = await bench.redis.zscore(bench.keys[TIMERS], f"wake|{C}") or 9e15
+    assert due <= (await bench.redis.time())[0] * 1000 + 999, "a resume looks at once"
 
 
 ADOPTED = (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from turngate.schemas.codec import canonical_bytes, decode, encode, schema_name
+from turngate.schemas.codec import canonical_bytes, decode, decode_strict, encode, schema_name
 from turngate.schemas.control import Control
 from turngate.schemas.errors import InvalidRecord, UnknownSchema
-from turngate.schemas.registry import decode_any
+from turngate.schemas.registry import decode_any, decode_any_strict
+from turngate.schemas.requests import TurnRequest
 
 GOOD = '{"schema":"Control.v1","tenant":"t","conversation":"c","controlId":"x","command":"pause"}'
 
@@ -102,3 +103,17 @@ def test_what_json_or_our_canonical_form_cannot_say_is_refused(value: object) ->
 
 def test_control_characters_are_escaped_as_rfc_8785_says() -> None:
     assert canonical_bytes('\b\t\n\f\r\x00\x1f"\\\x7f€') == b'"\\b\\t\\n\\f\\r\\u0000\\u001f\\"\\\\\x7f\xe2\x82\xac"'
+
+
+def test_a_key_that_comes_twice_is_refused_where_others_write() -> None:
+    twice = altered('"command":"pause"', '"command":"pause","command":"resume"')
+    for read in (lambda: decode_strict(Control, twice), lambda: decode_any_strict(twice, ("Control.v1",))):
+        with pytest.raises(InvalidRecord) as caught:
+            read()
+        assert caught.value.code == "duplicate_key"
+    assert decode_strict(Control, GOOD.encode()) == decode_any_strict(GOOD.encode(), ("Control.v1",))
+    deep = b'{"schema":"TurnRequest.v1","options":{"model":"a","model":"b","endpoint":"e","maxOutputTokens":1},'
+    deep += b'"tenant":"t","conversation":"c","requestId":"r"}'
+    assert decode(TurnRequest, deep).options.model == "b"
+    with pytest.raises(InvalidRecord):
+        decode_strict(TurnRequest, deep)

@@ -259,3 +259,39 @@ def test_an_unknown_profile_is_refused() -> None:
     with pytest.raises(Refused) as caught:
         judge_history({"messages": []}, "none")
     assert caught.value.code == "unsupported_profile"
+
+
+FORMS = ("openai", "openai-compat", "mistral", "anthropic", "openai-responses", "gemini", "bedrock")
+
+
+@pytest.mark.parametrize("profile", FORMS)
+@pytest.mark.parametrize("system", [5, True, ["x"], [["x"]], {"text": "x"}])
+def test_system_text_of_no_known_form_is_unreadable(profile: str, system: object) -> None:
+    with pytest.raises(InvalidRecord) as caught:
+        judge_history({"messages": [], "system": system}, profile)
+    assert (caught.value.code, caught.value.path) == ("unreadable", "system")
+
+
+@pytest.mark.parametrize("profile", FORMS)
+@pytest.mark.parametrize("tools", [5, "f", ["f"], {"f": 5}, {"f": "{}"}, {"f": ["x"]}])
+def test_tools_of_no_known_form_are_unreadable(profile: str, tools: object) -> None:
+    with pytest.raises(InvalidRecord) as caught:
+        judge_history({"messages": [], "tools": tools}, profile)
+    assert (caught.value.code, caught.value.path) == ("unreadable", "tools")
+
+
+@pytest.mark.parametrize(
+    ("profile", "more"),
+    [
+        ("openai", {"system": "be kind", "tools": [{"type": "function", "function": {"name": "f"}}]}),
+        ("anthropic", {"system": [{"type": "text", "text": "be kind"}], "tools": {"f": {}}}),
+        ("bedrock", {"system": [{"text": "be kind"}], "tools": [{"toolSpec": {"name": "f"}}]}),
+        ("gemini", {"systemInstruction": {"parts": [{"text": "be kind"}]}, "tools": [{"functionDeclarations": []}]}),
+        ("openai-responses", {"instructions": [{"role": "system", "content": "be kind"}], "system": None}),
+    ],
+)
+def test_the_forms_of_each_api_are_read(profile: str, more: Json) -> None:
+    parts = [{"text": "hi"}]
+    said = {"gemini": {"role": "user", "parts": parts}, "bedrock": {"role": "user", "content": parts}}
+    history = {"messages": [said.get(profile, {"role": "user", "content": "hi"})], **more}
+    assert judge_history(history, profile).candidate.verdict == "READY"

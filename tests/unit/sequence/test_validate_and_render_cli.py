@@ -53,10 +53,44 @@ def test_several_files_answer_in_order_and_the_worst_decides(put: Any, capsys: A
 
 def test_profile_and_repair_options(put: Any, capsys: Any) -> None:
     bare = put("bare.json", WAITING["messages"])
-    assert reports(capsys, bare)[1][0]["code"] == "unsupported_profile"
+    assert reports(capsys, bare)[1][0]["code"] == "unreadable"
     assert reports(capsys, bare, "--profile", "openai-chat")[1][0]["profile"] == "openai"
     code, (report,) = reports(capsys, bare, "--profile", "openai", "--repair", "placeholder")
     assert (code, [finding["severity"] for finding in report["findings"]]) == (0, ["repaired"])
+
+
+SAID = '{"role": "user", "content": "hi"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "5",
+        f'{{"profile": "openai", "messages": [{SAID}], "messages": [{SAID}]}}',
+        '{"profile": "openai", "messages": [{"role": "user", "content": "", "content": "hi"}]}',
+        f'{{"profile": "anthropic", "messages": [{SAID}], "tools": {{"input": {{"type": "object"}}, "input": {{}}}}}}',
+        f'{{"profile": "openai-responses", "input": [{SAID[:-1]}, "role": "user"}}]}}',
+        f'{{"profile": "openai", "messages": [{SAID}], "temperature": NaN}}',
+        f'{{"profile": "openai", "messages": [{SAID}], "temperature": -Infinity}}',
+        f'{{"profile": "openai", "messages": [{SAID}], "system": 5}}',
+        f'{{"profile": "openai", "messages": [{SAID}], "tools": "f"}}',
+    ],
+)
+def test_what_has_no_one_reading_is_unreadable(put: Any, capsys: Any, text: str) -> None:
+    code, (report,) = reports(capsys, put("a.json", text.encode()))
+    assert (code, report["code"]) == (3, "unreadable")
+
+
+def test_an_empty_list_is_unreadable_under_any_profile(put: Any, capsys: Any) -> None:
+    assert reports(capsys, put("a.json", b"[]"), "--profile", "openai")[0] == 3
+
+
+def test_a_sequence_with_a_doubled_key_is_unreadable(talk: Any, put: Any, capsys: Any) -> None:
+    data = encode(talk("anthropic").golden().sequence())
+    assert reports(capsys, put("once", data))[0] == 0
+    code, (report,) = reports(capsys, put("twice", b'{"model":"other",' + data[1:]))
+    assert (code, report["code"]) == (3, "unreadable")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import secrets
 import signal
 import sys
 from pathlib import Path
@@ -25,10 +26,11 @@ def main() -> int:
     parser.add_argument("--port-file", type=Path, help="where the port is written once the server listens")
     parser.add_argument("--script", type=Path, help="JSON script; without one, answers are echoes")
     parser.add_argument("--receive-log", type=Path, help="one JSON line for each request")
+    parser.add_argument("--run", default=secrets.token_hex(4), help="names this run in response ids; else drawn")
     options = parser.parse_args()
     try:
         script = Script() if options.script is None else Script.model_validate_json(options.script.read_bytes())
-        asyncio.run(_run(script, options.receive_log, options.port, options.port_file))
+        asyncio.run(_run(script, options.receive_log, options.port, options.port_file, options.run))
     except (ConfigurationError, OSError) as error:
         sys.stderr.write(f"provider simulator: {error}\n")
         return 78
@@ -38,9 +40,9 @@ def main() -> int:
     return 0
 
 
-async def _run(script: Script, receive_log: Path | None, port: int, port_file: Path | None) -> None:
+async def _run(script: Script, receive_log: Path | None, port: int, port_file: Path | None, run: str) -> None:
     log = ReceiveLog(receive_log)
-    runner, bound = await serve(script, log, port)
+    runner, bound = await serve(script, log, port, run)
     if port_file is not None:
         draft = port_file.with_name(f".{port_file.name}.draft")
         draft.write_text(f"{bound}\n")

@@ -28,11 +28,15 @@ STALL_SECONDS = 3600.0
 
 
 class ProviderSimulator:
-    """Answers by script. `script` may be replaced at any time, also over HTTP (`PUT /_sim/script`)."""
+    """Answers by script. `script` may be replaced at any time, also over HTTP (`PUT /_sim/script`).
 
-    def __init__(self, script: Script, log: ReceiveLog) -> None:
+    run: names this run in every response id, since a provider never gives an id twice, whatever restarts.
+    """
+
+    def __init__(self, script: Script, log: ReceiveLog, run: str) -> None:
         self.script = ScriptRunner(script)
         self._log = log
+        self._run = run
         self._count = 0
 
     def app(self) -> web.Application:
@@ -81,7 +85,8 @@ class ProviderSimulator:
                 recorded = recorded_body(plan.replay)
             except ConfigurationError as error:
                 return _refusal(api, 500, str(error))
-        ident = f"chatcmpl-sim-{self._count}" if api == "openai" else f"msg_sim_{self._count}"
+        number = f"{self._run}-{self._count}"
+        ident = f"chatcmpl-sim-{number}" if api == "openai" else f"msg_sim_{number}"
         named = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", REQUEST_ID[api]: f"req_{ident}"}
         response = web.StreamResponse(headers=named)
         await response.prepare(request)
@@ -186,9 +191,9 @@ def _abort(request: web.Request) -> None:
         request.transport.abort()
 
 
-async def serve(script: Script, log: ReceiveLog, port: int) -> tuple[web.AppRunner, int]:
+async def serve(script: Script, log: ReceiveLog, port: int, run: str) -> tuple[web.AppRunner, int]:
     """Serves on loopback; returns the runner (to clean up) and the port. Raises ConfigurationError (port in use)."""
-    runner = web.AppRunner(ProviderSimulator(script, log).app(), access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(ProviderSimulator(script, log, run).app(), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port)
     try:

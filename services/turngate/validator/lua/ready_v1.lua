@@ -1,14 +1,15 @@
 -- Purpose: READY. Commits the input turn (if any), creates the operation PREPARED, stores the records owed.
 -- ARGV: 1 conversation key, 2 request id, 3 cause id or '', 4 head revision read, 5 cancel generation read,
 --   6 operation id, 7 base revision of the operation, 8 turn bytes or '', 9 history digest after the turn,
---   10 operation spec bytes, 11 sequence command bytes, 12 records owed (packed), 13 source of the request record
+--   10 operation spec bytes, 11 sequence command bytes, 12 records owed (packed), 13 source of the request record,
+--   14 digest of what is asked
 -- Returns: {'ok'} | {'stored', records, '1' where the very same record came again} | {'changed'} |
 --   {'busy', operation id} | {'calls', revision} | {'paused', reason}
 -- Invariants: I3 (one turn per revision: the head moves by CAS), I4 (one open operation per conversation).
 local c, rid = arg(1), arg(1) .. '|r|' .. arg(2)
 local old = redis.call('HMGET', REQS, rid .. '|v', rid .. '|a', rid .. '|c', rid .. '|s')
 local held = old[1] == 'WAITING' or old[1] == 'PAUSED'
-if old[1] and (old[3] == arg(3) or not held) then
+if old[1] and (old[4] == arg(13) or not held) then
   return {'stored', old[2], old[4] == arg(13) and '1' or '0'}
 end
 local h = redis.call('HMGET', HEADS, c .. '|rev', c .. '|cg', c .. '|op', c .. '|calls', c .. '|paused')
@@ -24,7 +25,8 @@ end
 redis.call('HSET', HEADS, c .. '|op', o)
 redis.call('HSET', OPS, o .. '|st', 'PREPARED', o .. '|conv', c, o .. '|base', arg(7), o .. '|cg', arg(5),
   o .. '|gen', '0', o .. '|relay', '0', o .. '|spec', arg(10), o .. '|seq', arg(11), o .. '|notes', '')
-redis.call('HSET', REQS, rid .. '|v', 'READY', rid .. '|a', arg(12), rid .. '|c', arg(3), rid .. '|s', arg(13))
+redis.call('HSET', REQS, rid .. '|v', 'READY', rid .. '|a', arg(12), rid .. '|c', arg(3), rid .. '|s', arg(13),
+  rid .. '|d', arg(14))
 local slot = redis.call('HGET', REQS, rid .. '|w')
 if slot then leave_line(c, rid, slot) end
 redis.call('ZREM', TIMERS, 'wake|' .. c)

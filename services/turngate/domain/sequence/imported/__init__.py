@@ -2,7 +2,7 @@
 
 from turngate.domain.sequence.imported.judge import Judged, Repair, find_profile, judge_history
 from turngate.domain.sequence.imported.profiles import ALIASES, PROFILES
-from turngate.domain.sequence.imported.reader import Imported, load_json
+from turngate.domain.sequence.imported.reader import Imported, load_json, refuse_doubled_keys
 
 __all__ = [
     "ALIASES",
@@ -13,4 +13,5 @@ __all__ = [
     "find_profile",
     "judge_history",
     "load_json",
+    "refuse_doubled_keys",
 ]

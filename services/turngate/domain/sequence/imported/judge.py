@@ -13,10 +13,12 @@ from turngate.domain.sequence.imported.profiles import ALIASES, PROFILES, Histor
 from turngate.domain.sequence.imported.reader import JsonObject, as_object, as_text, items
 from turngate.domain.sequence.pairing import pair
 from turngate.domain.sequence.rules import RULES, GraphRules
-from turngate.schemas.errors import Refused
+from turngate.schemas.errors import InvalidRecord, Refused
 from turngate.schemas.findings import Finding, HistoryCode
 
 Repair = Literal["off", "placeholder"]
+_PLAIN_SYSTEM = frozenset({"openai", "openai-compat", "mistral"})
+"""Where system text beside the messages is one string: it becomes their first message."""
 PLACEHOLDER = "[interrupted — no response captured]"
 
 
@@ -44,6 +46,7 @@ def judge_history(history: JsonObject, profile: str, *, repair: Repair = "off") 
     InvalidRecord (unreadable).
     """
     known = find_profile(profile)
+    _check_form(history, ALIASES.get(profile, profile))
     read = known.read(history)
     nodes = read.nodes
     mended: tuple[Finding, ...] = ()
@@ -109,6 +112,26 @@ def _placeholder(call: Node, message: int) -> Node:
         call_id=call.call_id,
         status="cancelled",
     )
+
+
+def _check_form(history: JsonObject, profile: str) -> None:
+    """Raises InvalidRecord (unreadable) where system text or tools are of no known form: they would go unread."""
+    for name in ("system", "systemInstruction", "instructions"):
+        given = history.get(name)
+        parts = as_object(given).get("parts") if profile == "gemini" and isinstance(given, dict) else given
+        if given is None or isinstance(parts, str):
+            continue
+        if profile in _PLAIN_SYSTEM or not _objects(parts):
+            raise InvalidRecord(f"{name} is neither text nor a list of parts", path=name, code="unreadable")
+    tools = history.get("tools")
+    if isinstance(tools, dict):
+        tools = list(as_object(tools).values())
+    if tools is not None and not _objects(tools):
+        raise InvalidRecord("tools are neither {name: schema} nor a list of objects", path="tools", code="unreadable")
+
+
+def _objects(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in items(value))
 
 
 def _tools(history: JsonObject, rules: GraphRules) -> Iterator[Finding]:

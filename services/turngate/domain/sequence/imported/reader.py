@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NoReturn, cast
 
 from turngate.domain.sequence.graph import Node, Nodes
 from turngate.schemas.errors import InvalidRecord
 from turngate.schemas.findings import Finding, HistoryCode
 
 JsonObject = dict[str, object]
+
+_ARGUMENTS = frozenset({"input", "args", "arguments"})
+"""Where the six APIs keep the arguments of a call, as an object."""
 
 
 class DoubledKeys(dict[str, object]):
@@ -67,12 +70,30 @@ class NodeWriter:
 def load_json(data: bytes) -> object:
     """Any JSON value; escapes of half surrogates stay in the text, doubled keys are marked.
 
-    Raises InvalidRecord where the bytes are not JSON in UTF-8.
+    Raises InvalidRecord where the bytes are not JSON in UTF-8; NaN and Infinity are not.
     """
     try:
-        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_pairs)
+        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_pairs, parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise InvalidRecord("the file is not JSON", code="unreadable") from None
+
+
+def refuse_doubled_keys(value: object, *, in_arguments: bool) -> None:
+    """Raises InvalidRecord (unreadable) where an object names a key twice: it has no one meaning.
+
+    in_arguments: also where the object is a call's arguments, which have a finding of their own in a provider's form.
+    """
+    todo = [value]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, DoubledKeys):
+            raise InvalidRecord("an object of the file names a key twice", code="unreadable")
+        if isinstance(node, dict):
+            for name, part in cast(JsonObject, node).items():
+                if in_arguments or name not in _ARGUMENTS or not isinstance(part, dict):
+                    todo.append(part)
+        elif isinstance(node, list):
+            todo.extend(cast(list[object], node))
 
 
 def as_object(value: object) -> JsonObject:
@@ -111,6 +132,10 @@ def all_text(value: object) -> str:
 
 def _text(value: str | bool | None) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(word)
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> JsonObject:
