@@ -84,3 +84,23 @@ async def test_foreign_frames_between_those_of_an_attempt(
     assert {record.reason for record in kept} <= reasons
     assert {letter.reason for letter in dead} <= {"malformed_json"}
     assert audit_memory(world.log).refuted == ()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_relay_written_again_behind_its_end(make_world, monkeypatch, seed: int) -> None:
+    """Also where one batch holds both: what was looked up for it before the outcome says nothing about what follows."""
+
+    def start(relays: ScriptedRelays, started: Sequence[Relay]) -> None:
+        for relay in started:
+            relays.sent.append(relay)
+            for frame in frames(relay, replace(relays.answer(relay), frame_events=9)) * 2:
+                relays.log.append(frame)
+
+    monkeypatch.setattr(ScriptedRelays, "start", start)
+    world = make_world(answer, seed=seed)
+    await world.fleet.idle("recovery")
+    world.ask(ASKED, "r0", "Count.")
+    await world.fleet.run()
+    kept = [decode(Quarantined, record.value) for record in world.log.all("quarantine")]
+    assert [record.reason for record in kept] == ["late"] * 3
+    assert audit_memory(world.log).refuted == ()

@@ -328,6 +328,8 @@ class ReassemblerHandler:
             tools = self._compiled[stream.manifest.toolset_digest][1]
         outputs = await self._conclusions.conclude(record, frame, stream, tools)
         self._streams.drop(ref.operation_id, ref.generation)
+        # What was looked up for this batch was so before the outcome.
+        self._views.pop((ref.operation_id, record.key or b""), None)
         return outputs
 
 
