@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import re
 import secrets
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from turngate.devstack.base import Stack
@@ -29,6 +32,11 @@ STACK_VARIABLES = (
 WITH_STACK = ("tests/docs/", "tests/e2e/", "tests/integration/", "tests/simulation/")
 _run = secrets.token_hex(3)
 _counter = itertools.count(1)
+
+
+# How fast inputs are made says how busy the machine is, not whether a property holds.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 def pytest_configure() -> None:
@@ -70,6 +78,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("real") is not None:
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def logging_of_its_own() -> Iterator[None]:
+    """What a test's command or role set up for logging writes to that test's own output, and ends with it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        root.handlers[:] = [handler for handler in root.handlers if handler in handlers]
+        root.setLevel(level)
 
 
 def needs_stack(item: pytest.Item) -> bool:
