@@ -1,17 +1,20 @@
-"""`python -m benchmarks NAME...`: one benchmark or several, each beside its baseline."""
+"""`python -m benchmarks [NAME...]`: benchmarks, each beside its baseline. A number goes to the name before it."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-NAMES = ("core",)
+NAMES = ("core", "open-streams", "worker")
 
 
-def main(names: list[str]) -> int:
-    for name in names or NAMES:
+def main(words: list[str]) -> int:
+    for index, name in enumerate(words or NAMES):
+        if name.isdecimal():
+            continue
         print(f"== {name}", flush=True)
-        code: int = importlib.import_module(f"benchmarks.{name}").main()
+        number = [word for word in words[index + 1 : index + 2] if word.isdecimal()]
+        code: int = importlib.import_module(f"benchmarks.{name.replace('-', '_')}").main(*map(int, number))
         if code:
             return code
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypeVar, cast
 
 import orjson
@@ -29,6 +30,15 @@ def canonical_bytes(value: object) -> bytes:
     key that is not ASCII text, a lone surrogate, or anything JSON cannot say.
     """
     _check_range(value)
+    return _dump(value)
+
+
+def flat_bytes(value: Mapping[str, str | int] | Sequence[str | int]) -> bytes:
+    """Canonical JSON of texts and integers under ASCII names, or in a row, with nothing nested.
+
+    For the hot path: nothing in it needs the look that `canonical_bytes` takes. Raises InvalidRecord for an integer
+    beyond 2^53-1 or a lone surrogate.
+    """
     return _dump(value)
 
 

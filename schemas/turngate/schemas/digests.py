@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from turngate.schemas.codec import canonical_bytes
+from turngate.schemas.codec import canonical_bytes, flat_bytes
 
 SEMANTIC_HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
 """Headers that change what a request means; credentials, dates and retry counters do not."""
@@ -33,7 +33,7 @@ def record_digest(value: object) -> str:
 
 def parts_digest(*parts: str | int) -> str:
     """H(a, b, ...): unambiguous, since the parts are digested as one canonical JSON array."""
-    return record_digest(list(parts))
+    return sha256_hex(flat_bytes(parts))
 
 
 def operation_id(tenant: str, conversation: str, base_revision: int, request_id: str) -> str:

@@ -23,7 +23,7 @@ def conversation_key(tenant: str, conversation: str) -> bytes:
 
 
 def cloud_event_headers(
-    record: Record, *, event_id: str, source: str, time_ms: int | None = None, epoch: int = 1
+    record: Record | type[Record], *, event_id: str, source: str, time_ms: int | None = None, epoch: int = 1
 ) -> Headers:
     """The headers of one record. `event_id` is deterministic, so a redo carries the same id.
 

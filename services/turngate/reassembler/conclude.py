@@ -24,7 +24,6 @@ from turngate.schemas.errors import Refused
 from turngate.schemas.manifest import DispatchManifest
 from turngate.schemas.sequence import OperationSpec
 from turngate.schemas.stream import EndFrame, ResolveFrame
-from turngate.schemas.tools import Toolset
 from turngate.schemas.turn import Turn, turn_digest
 
 TRIES_MAX = 8
@@ -57,20 +56,18 @@ class Conclusions:
         record: InputRecord,
         frame: EndFrame | ResolveFrame,
         stream: OpenStream | None,
-        tools: Toolset | None,
     ) -> list[Output]:
         """The outcome of an attempt at its `end` or `resolve` frame; nothing where it stays UNKNOWN."""
         key = conversation_key(frame.tenant, frame.conversation)
         outcome: Outcome | None = None
         for _ in range(TRIES_MAX):
-            asked = (frame.operation_id, key)
-            view = (await self._store.look_up([asked]))[asked]
+            view = await self._store.view(frame.operation_id, key)
             if outcome is None:
                 outcome = _outcome(frame, stream, view)
             decision = decide(frame, outcome, view, self._policy, frame.operation_id)
             if decision.state == "COMMITTED":
                 assert stream is not None, "only a stream that was fed can have a terminal"
-                outputs = await self._commit(record, frame, stream, view, outcome, tools)
+                outputs = await self._commit(record, frame, stream, view, outcome)
             else:
                 outputs = await self._terminate(record, frame, stream, view, outcome, decision)
             if outputs is not None:
@@ -84,9 +81,9 @@ class Conclusions:
         stream: OpenStream,
         view: AttemptView,
         outcome: Outcome,
-        tools: Toolset | None,
     ) -> list[Output] | None:
-        turn = _turn(stream, view, outcome, tools)
+        spec = decode_model(OperationSpec, stream.spec)
+        turn = _turn(stream, spec, view, outcome)
         digest = turn_digest(turn)
         at_ms = record.timestamp_ms
         call_ids = [block.call_id or "" for block in turn.blocks if block.kind == "tool_call"]
@@ -94,8 +91,8 @@ class Conclusions:
         outputs.append(stream.events.turn(turn))
         outputs.append(stream.events.committed(turn, digest, at_ms))
         reply = await self._store.commit(
-            stream.key, frame.operation_id, frame.generation, frame.relay, stream.manifest.manifest_digest,
-            stream.spec.base_revision, stream.spec.cancel_generation, turn.revision, encode(turn), turn.history_digest,
+            stream.key, frame.operation_id, frame.generation, frame.relay, stream.manifest_digest,
+            spec.base_revision, spec.cancel_generation, turn.revision, encode(turn), turn.history_digest,
             "1" if turn.tool_edges else "", pack(outputs), f"{frame.generation}:completed", source_of(record),
         )  # fmt: skip
         if reply[0] == b"ok":
@@ -122,7 +119,8 @@ class Conclusions:
         if decision.state != "UNKNOWN":
             outputs = self._ending(record, frame, view, decision, began=began)
             if outcome.verdict == "blocked" and stream is not None:
-                for kept in stream.kept:
+                for offset, value in stream.kept:
+                    kept = InputRecord(record.topic, record.partition, offset, record.timestamp_ms, stream.key, value)
                     outputs += self._quarantine.put(kept, _ref(frame), decision.reason)
         owner_gone = isinstance(frame, EndFrame) and frame.cause == "ownerGone"
         reply = await self._store.end(
@@ -192,14 +190,15 @@ def _blank(view: AttemptView) -> Assembler:
     return assembler_for(decode(DispatchManifest, view.manifest), compile_toolset({}), None)
 
 
-def _turn(stream: OpenStream, view: AttemptView, outcome: Outcome, tools: Toolset | None) -> Turn:
-    schemas = {tool.name: text_digest(tool.input_schema) for tool in tools.tools} if tools is not None else {}
+def _turn(stream: OpenStream, spec: OperationSpec, view: AttemptView, outcome: Outcome) -> Turn:
+    tools = stream.tools.tools if stream.tools is not None else ()
+    schemas = {tool.name: text_digest(tool.input_schema) for tool in tools}
     blocks = _without_client_calls(outcome.blocks) if outcome.continues else outcome.blocks
     return build_assistant_turn(
         view.head_digest,
-        spec=stream.spec,
-        manifest=stream.manifest,
-        revision=stream.spec.base_revision + 1,
+        spec=spec,
+        manifest=decode(DispatchManifest, stream.manifest),
+        revision=spec.base_revision + 1,
         generation=stream.generation,
         relay=stream.relay,
         blocks=[_assistant_block(block, schemas) for block in blocks],

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from turngate.domain.stream import Block, Preview
 from turngate.runtime.outbound import event_id, output
 from turngate.runtime.records import Output
+from turngate.schemas.codec import flat_bytes
+from turngate.schemas.envelope import cloud_event_headers, conversation_key
 from turngate.schemas.sequence import OperationSpec
 from turngate.schemas.session import PARTIALS, SessionEvent
 from turngate.schemas.turn import Turn
@@ -16,26 +18,37 @@ THINKING = frozenset({"thinking", "reasoning"})
 PREVIEW_HEADER = "turngate_preview"
 """Marks revocable events, so that a reader who wants complete ones only skips them unparsed."""
 TEXT = frozenset({"text", "refusal"})
+STEPS = {"started": "start", "delta": "delta", "stopped": "stop"}
+IDENTIFIER_LENGTH_MAX = 256
+PARTIAL_HEADERS = (
+    *(pair for pair in cloud_event_headers(SessionEvent, event_id="", source=ROLE) if pair[0] != "ce_id"),
+    (PREVIEW_HEADER, b"1"),
+)
+"""Of every partial, beside its id."""
 
 
 class AttemptEvents:
     """Writes the session events of one attempt generation. `at_ms` is the time of the frame that caused an event."""
 
+    __slots__ = ("_conversation", "_generation", "_key", "_operation", "_tenant")
+
     def __init__(self, spec: OperationSpec, generation: int) -> None:
-        self._spec = spec
+        self._tenant = spec.tenant
+        self._conversation = spec.conversation
+        self._operation = spec.operation_id
+        self._key = conversation_key(spec.tenant, spec.conversation)
         self._generation = generation
 
     def _event(self, name: str, at_ms: int, identity: tuple[str | int, ...], **fields: object) -> Output:
-        spec = self._spec
-        ident = event_id("session", spec.operation_id, self._generation, name, *identity)
+        ident = event_id("session", self._operation, self._generation, name, *identity)
         event = SessionEvent.model_validate(
             {
-                "tenant": spec.tenant,
-                "conversation": spec.conversation,
+                "tenant": self._tenant,
+                "conversation": self._conversation,
                 "type": name,
                 "event_id": ident,
                 "at_ms": at_ms,
-                "operation_id": spec.operation_id,
+                "operation_id": self._operation,
                 "generation": self._generation,
                 **fields,
             }
@@ -43,8 +56,8 @@ class AttemptEvents:
         return output(
             "session-events",
             event,
-            tenant=spec.tenant,
-            conversation=spec.conversation,
+            tenant=self._tenant,
+            conversation=self._conversation,
             event_id=ident,
             role=ROLE,
             headers=((PREVIEW_HEADER, b"1"),) if name in PARTIALS else (),
@@ -58,18 +71,31 @@ class AttemptEvents:
         return [self._partial(preview, relay, at_ms) for preview in previews]
 
     def _partial(self, preview: Preview, relay: int, at_ms: int) -> Output:
-        step = {"started": "start", "delta": "delta", "stopped": "stop"}[preview.phase]
-        identity = (relay, preview.block_index, step, preview.text_offset, preview.byte_count)
-        common: dict[str, object] = {"relay": relay, "block_index": preview.block_index, "step": step}
+        """One partial, most of what is written: a SessionEvent by its wire names, without building the model."""
+        step = STEPS[preview.phase]
+        event: dict[str, str | int] = {
+            "schema": "SessionEvent.v1", "tenant": self._tenant, "conversation": self._conversation, "atMs": at_ms,
+            "operationId": self._operation, "generation": self._generation, "relay": relay,
+            "blockIndex": preview.block_index, "step": step,
+        }  # fmt: skip
         if preview.kind == "tool_call":
-            return self._event(
-                "partial_tool_call", at_ms, identity, **common,
-                call_id=preview.call_id, tool=preview.name, byte_count=preview.byte_count,
-            )  # fmt: skip
-        name = "partial_thinking" if preview.kind in THINKING else "partial_text"
-        if step == "delta":
-            common |= {"text": preview.text, "text_offset": preview.text_offset}
-        return self._event(name, at_ms, identity, **common)
+            name = "partial_tool_call"
+            event["byteCount"] = preview.byte_count
+            for field, value in (("callId", preview.call_id), ("tool", preview.name)):
+                # A provider may send any text here; what is no identifier is left to the gate.
+                if value and len(value) <= IDENTIFIER_LENGTH_MAX:
+                    event[field] = value
+        else:
+            name = "partial_thinking" if preview.kind in THINKING else "partial_text"
+            if step == "delta":
+                event["text"] = preview.text
+                event["textOffset"] = preview.text_offset
+        event["type"] = name
+        # With its length: after a take-over a text may be cut into deltas at other places.
+        extent = (preview.text_offset, len(preview.text), preview.byte_count)
+        ident = event_id("session", self._operation, self._generation, name, relay, preview.block_index, step, *extent)
+        event["eventId"] = ident
+        return Output("session-events", self._key, flat_bytes(event), (("ce_id", ident.encode()), *PARTIAL_HEADERS))
 
     def complete(
         self, blocks: Sequence[Block], call_ids: Sequence[str], usage_raw: str | None, relay: int, at_ms: int

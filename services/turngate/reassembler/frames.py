@@ -13,13 +13,27 @@ from turngate.schemas.codec import decode
 from turngate.schemas.envelope import GENERATION_HEADER, OPERATION_HEADER, RELAY_HEADER, conversation_key
 from turngate.schemas.errors import InvalidRecord, UnknownSchema
 from turngate.schemas.registry import decode_any
-from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, Frame, ResolveFrame
+from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, ResolveFrame
 
 SCHEMAS = ("StreamBegin.v1", "StreamEnd.v1", "StreamResolve.v1")
 OPERATION_BYTES_MAX = 256
 ATTEMPT_HEADERS = (OPERATION_HEADER, GENERATION_HEADER, RELAY_HEADER)
 NUMBER = re.compile(rb"[0-9]{1,15}")
 """A generation or relay in a header: what a record's integer can be, without sign or space."""
+
+
+@dataclass(slots=True)
+class Events:
+    """An events frame: what is read of it, without the model. events: raw event texts, the first numbered first_seq."""
+
+    operation_id: str
+    generation: int
+    relay: int
+    first_seq: int
+    events: list[str]
+
+
+AnyFrame = Events | BeginFrame | EndFrame | ResolveFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +61,33 @@ def attempt_of(record: InputRecord) -> AttemptRef:
     return AttemptRef(frame.operation_id, frame.generation, frame.relay)
 
 
-def is_of(frame: Frame, ref: AttemptRef) -> bool:
+def is_of(frame: AnyFrame, ref: AttemptRef) -> bool:
     """Whether a frame's body names the attempt its headers name."""
-    return (frame.operation_id, frame.generation, frame.relay) == (ref.operation_id, ref.generation, ref.relay)
+    return frame.operation_id == ref.operation_id and frame.generation == ref.generation and frame.relay == ref.relay
 
 
-def parse(record: InputRecord) -> Frame:
+def parse(record: InputRecord) -> AnyFrame:
     """The frame's body. Raises Poison (not a frame, or its key is not its conversation's)."""
     try:
-        frame = _events(record.value) or decode_any(record.value, SCHEMAS)
+        events = _events(record)
+        if events is not None:
+            return events
+        frame = decode_any(record.value, SCHEMAS)
     except (InvalidRecord, UnknownSchema) as error:
         raise Poison(record, error.code, str(error)) from None
-    assert isinstance(frame, BeginFrame | EventsFrame | EndFrame | ResolveFrame)
-    if record.key != conversation_key(frame.tenant, frame.conversation):
-        raise Poison(record, "key_mismatch", "the record key is not tenant/conversation of its value")
+    assert isinstance(frame, BeginFrame | EndFrame | ResolveFrame)
+    _check_key(record, frame.tenant, frame.conversation)
     return frame
 
 
-def _events(value: bytes | None) -> EventsFrame | None:
+def _check_key(record: InputRecord, tenant: str, conversation: str) -> None:
+    if record.key != conversation_key(tenant, conversation):
+        raise Poison(record, "key_mismatch", "the record key is not tenant/conversation of its value")
+
+
+def _events(record: InputRecord) -> Events | None:
     """The hot path: an events frame checked field by field instead of by pydantic; None for any other schema."""
+    value = record.value
     if value is None:
         raise InvalidRecord("record has no value", code="null_value")
     try:
@@ -81,7 +103,7 @@ def _events(value: bytes | None) -> EventsFrame | None:
     numbers = ("generation", "relay", "firstSeq")
     whole = (
         isinstance(events, list)
-        and all(type(event) is str for event in events)
+        and set(map(type, events)) <= {str}
         and all(type(plain.get(name)) is str for name in texts)
         and all(type(plain.get(name)) is int and plain[name] >= 0 for name in numbers)
     )
@@ -89,14 +111,5 @@ def _events(value: bytes | None) -> EventsFrame | None:
         # The slow way names the field; what it would let pass (a number in quotes, say) is refused all the same.
         decode(EventsFrame, value)
         raise InvalidRecord("StreamEvents: a field is missing or of another type")
-    return EventsFrame.model_construct(
-        tenant=plain["tenant"],
-        conversation=plain["conversation"],
-        operation_id=plain["operationId"],
-        generation=plain["generation"],
-        relay=plain["relay"],
-        handle=plain.get("handle"),
-        profile=plain["profile"],
-        first_seq=plain["firstSeq"],
-        events=tuple(events),
-    )
+    _check_key(record, plain["tenant"], plain["conversation"])
+    return Events(plain["operationId"], plain["generation"], plain["relay"], plain["firstSeq"], events)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turngate.domain.dispatch.retry import RetryPolicy
-from turngate.domain.stream import CompiledToolset, compile_toolset
+from turngate.domain.stream import CompiledToolset, Preview, compile_toolset, joined
 from turngate.reassembler.conclude import Conclusions
 from turngate.reassembler.events import PREVIEW_HEADER, AttemptEvents
-from turngate.reassembler.frames import AttemptRef, attempt_of, is_of, parse
+from turngate.reassembler.frames import AttemptRef, Events, attempt_of, is_of, parse
 from turngate.reassembler.quarantine import FrameQuarantine
 from turngate.reassembler.store import Asked, AttemptView, ReassemblerStore
 from turngate.reassembler.streams import OpenStream, OpenStreams, assembler_for
@@ -26,12 +27,16 @@ from turngate.schemas.codec import decode, decode_model
 from turngate.schemas.errors import LostFence, Retryable
 from turngate.schemas.manifest import DispatchManifest
 from turngate.schemas.sequence import OperationSpec
-from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, ResolveFrame
+from turngate.schemas.stream import BeginFrame, EndFrame, ResolveFrame
 from turngate.schemas.tools import Toolset
 
 TOPIC = "stream-events"
 COMPILED_MAX = 256
 BEGIN_TYPE = b"io.turngate.StreamBegin.v1"
+IS_PREVIEW = (PREVIEW_HEADER, b"1")
+
+Lane = list[tuple[InputRecord, AttemptRef]]
+"""The records of one conversation in a batch, in order."""
 
 
 class ToolsetMissing(Retryable):
@@ -54,7 +59,8 @@ class ReassemblerHandler:
     """One partition of the reassembler.
 
     Redelivery is harmless: a frame's outputs are remembered until the next batch begins, so a batch that is tried again
-    gives the same outputs although its frames have already been fed.
+    gives the same outputs although its frames have already been fed. Within a batch conversations go side by side, so
+    that what they ask of Redis shares round trips; most frames ask nothing.
     """
 
     def __init__(self, deps: ReassemblerDeps) -> None:
@@ -65,6 +71,7 @@ class ReassemblerHandler:
         self._given: dict[int, list[Output]] = {}
         self._quarantine = FrameQuarantine(deps.metrics)
         self._compiled: OrderedDict[str, tuple[CompiledToolset, Toolset]] = OrderedDict()
+        self._compiling: dict[str, asyncio.Task[tuple[CompiledToolset, Toolset]]] = {}
         self._conclusions = self._conclude_with(self._store)
 
     def _conclude_with(self, store: ReassemblerStore) -> Conclusions:
@@ -87,15 +94,15 @@ class ReassemblerHandler:
             self._given = {}
         refs = [self._ref(record) for record in records]
         await self._look_up(records, refs)
-        outputs: list[Output] = []
-        for record, ref in zip(records, refs, strict=True):
-            outputs += await self._outputs(record, ref)
+        await self._step_lanes(records, refs)
+        outputs = [out for record in records for out in self._given[record.offset]]
         oldest, emitted = self._streams.watermark()
         self._deps.metrics.open_streams.set(len(self._streams))
         return StepResult(
             outputs=outputs,
             positions={TOPIC: Position(oldest, str(emitted))},
-            hold=all(_is_preview(out) for out in outputs),
+            # Nobody who reads committed records waits for previews: the transaction may stay open a little.
+            hold=all(IS_PREVIEW in out.headers for out in outputs),
         )
 
     def _ref(self, record: InputRecord) -> AttemptRef:
@@ -105,20 +112,68 @@ class ReassemblerHandler:
             self._streams.done(record.offset)
             raise
 
-    async def _outputs(self, record: InputRecord, ref: AttemptRef) -> list[Output]:
-        given = self._given.get(record.offset)
-        if given is None:
+    async def _step_lanes(self, records: Sequence[InputRecord], refs: Sequence[AttemptRef]) -> None:
+        """Fills in what each record gives. Raises the first error once every lane has ended."""
+        lanes: dict[bytes, Lane] = {}
+        for record, ref in zip(records, refs, strict=True):
+            if record.offset in self._given:
+                self._streams.done(record.offset)
+            else:
+                lanes.setdefault(record.key or b"", []).append((record, ref))
+        waiting = [self._go_on(lane, at) for lane in lanes.values() if (at := self._feed_ahead(lane, 0)) < len(lane)]
+        for result in await asyncio.gather(*waiting, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _go_on(self, lane: Lane, at: int) -> None:
+        """Steps a lane from a record on that may need Redis."""
+        while at < len(lane):
+            record, ref = lane[at]
             try:
-                given = await self._frame(record, ref)
+                outputs = await self._frame(record, ref)
             except (Retryable, LostFence):
                 raise
             except Exception:
                 # Whatever it was, the runtime steps this record again or gives it to the dead letters.
                 self._streams.done(record.offset)
                 raise
-            self._given[record.offset] = given
+            self._give(record, outputs)
+            at = self._feed_ahead(lane, at + 1)
+
+    def _give(self, record: InputRecord, outputs: list[Output]) -> None:
+        self._given[record.offset] = outputs
         self._streams.done(record.offset)
-        return given
+
+    def _feed_ahead(self, lane: Lane, at: int) -> int:
+        """Takes the event frames that only go on with a stream open here; returns where the lane goes on.
+
+        What consecutive frames show is given with the last of them, each block's text in one delta. Anything odd is
+        left to `_frame`, errors too.
+        """
+        stream: OpenStream | None = None
+        shown: list[Preview] = []
+        while at < len(lane):
+            record, ref = lane[at]
+            found = self._streams.get(ref.operation_id, ref.generation)
+            if found is None or found is not (stream or found) or not found.goes_on(record.key, ref.relay):
+                break
+            try:
+                frame = parse(record)
+            except Poison:
+                break
+            if not isinstance(frame, Events) or not is_of(frame, ref):
+                break
+            stream = found
+            stream.keep(record)
+            previews = stream.assembler.feed(frame.first_seq, frame.events)
+            if record.offset >= self._streams.muted_until:
+                shown += previews
+            self._give(record, [])
+            at += 1
+        if stream is not None and shown:
+            record = lane[at - 1][0]
+            self._given[record.offset] = stream.events.previews(joined(shown), stream.relay, record.timestamp_ms)
+        return at
 
     async def _look_up(self, records: Sequence[InputRecord], refs: Sequence[AttemptRef]) -> None:
         """One batched look-up for the attempts of this batch that are not open in memory."""
@@ -133,7 +188,7 @@ class ReassemblerHandler:
         asked = (ref.operation_id, record.key or b"")
         view = self._views.get(asked)
         if view is None:
-            view = (await self._store.look_up([asked]))[asked]
+            view = await self._store.view(*asked)
             self._views[asked] = view
         return view
 
@@ -161,7 +216,7 @@ class ReassemblerHandler:
             return self._muted(muted, self._quarantine.put(record, ref, "attempt_mismatch"))
         if isinstance(frame, BeginFrame):
             return self._muted(muted, await self._begin(record, ref, frame, stream))
-        if isinstance(frame, EventsFrame):
+        if isinstance(frame, Events):
             return self._muted(muted, await self._events(record, ref, frame, stream))
         if muted:
             self._streams.drop(ref.operation_id, ref.generation)
@@ -257,11 +312,14 @@ class ReassemblerHandler:
         self, record: InputRecord, ref: AttemptRef, view: AttemptView, manifest: DispatchManifest
     ) -> OpenStream:
         spec = decode_model(OperationSpec, view.spec)
-        compiled = await self._tools(manifest.toolset_digest)
+        compiled, tools = await self._tools(manifest.toolset_digest)
         return OpenStream(
             key=record.key or b"",
-            spec=spec,
-            manifest=manifest,
+            operation_id=spec.operation_id,
+            spec=view.spec,
+            manifest=view.manifest,
+            manifest_digest=manifest.manifest_digest,
+            tools=tools,
             generation=ref.generation,
             relay=ref.relay,
             first_offset=record.offset,
@@ -273,23 +331,31 @@ class ReassemblerHandler:
             bound=ref.generation < view.generation or ref.generation <= view.decided,
         )
 
-    async def _tools(self, digest: str | None) -> CompiledToolset:
+    async def _tools(self, digest: str | None) -> tuple[CompiledToolset, Toolset | None]:
         if digest is None:
-            return compile_toolset({})
+            return compile_toolset({}), None
         found = self._compiled.get(digest)
         if found is None:
-            toolset = await self._deps.toolsets.get(digest)
-            if toolset is None:
-                raise ToolsetMissing("a toolset's bytes are missing from Redis")
-            schemas = {tool.name: json.loads(tool.input_schema) for tool in toolset.tools}
-            found = (compile_toolset(schemas), toolset)
-            self._compiled[digest] = found
-            if len(self._compiled) > COMPILED_MAX:
-                self._compiled.popitem(last=False)
-        return found[0]
+            compiling = self._compiling.get(digest)
+            if compiling is None:  # hundreds of streams may begin at once, with one toolset
+                compiling = self._compiling[digest] = asyncio.create_task(self._compile(digest))
+                compiling.add_done_callback(lambda _: self._compiling.pop(digest, None))
+            found = await asyncio.shield(compiling)
+        return found
+
+    async def _compile(self, digest: str) -> tuple[CompiledToolset, Toolset]:
+        toolset = await self._deps.toolsets.get(digest)
+        if toolset is None:
+            raise ToolsetMissing("a toolset's bytes are missing from Redis")
+        schemas = {tool.name: json.loads(tool.input_schema) for tool in toolset.tools}
+        found = (compile_toolset(schemas), toolset)
+        self._compiled[digest] = found
+        if len(self._compiled) > COMPILED_MAX:
+            self._compiled.popitem(last=False)
+        return found
 
     async def _events(
-        self, record: InputRecord, ref: AttemptRef, frame: EventsFrame, stream: OpenStream | None
+        self, record: InputRecord, ref: AttemptRef, frame: Events, stream: OpenStream | None
     ) -> list[Output]:
         if stream is None:
             return self._quarantine.put(record, ref, "no_begin")
@@ -302,7 +368,7 @@ class ReassemblerHandler:
         handle = stream.assembler.handle
         if handle and not stream.bound:
             reply = await self._store.bind(
-                stream.key, ref.operation_id, ref.generation, ref.relay, handle, stream.manifest.manifest_digest
+                stream.key, ref.operation_id, ref.generation, ref.relay, handle, stream.manifest_digest
             )
             if reply[0] == b"foreign":
                 stream.foreign = reply[1].decode()
@@ -322,18 +388,8 @@ class ReassemblerHandler:
         if stream is not None and stream.foreign:
             self._streams.drop(ref.operation_id, ref.generation)
             return self._quarantine.put(record, ref, stream.foreign)
-        tools: Toolset | None = None
-        if stream is not None and stream.manifest.toolset_digest is not None:
-            await self._tools(stream.manifest.toolset_digest)
-            tools = self._compiled[stream.manifest.toolset_digest][1]
-        outputs = await self._conclusions.conclude(record, frame, stream, tools)
+        outputs = await self._conclusions.conclude(record, frame, stream)
         self._streams.drop(ref.operation_id, ref.generation)
         # What was looked up for this batch was so before the outcome.
         self._views.pop((ref.operation_id, record.key or b""), None)
         return outputs
-
-
-def _is_preview(out: Output) -> bool:
-    """Whether nobody who reads committed records waits for this one: then the transaction may stay open a little."""
-    kind = next((value for name, value in out.headers if name == PREVIEW_HEADER), b"")
-    return kind == b"1"

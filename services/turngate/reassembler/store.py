@@ -74,6 +74,11 @@ class ReassemblerStore:
                 views[asked] = _view(reply[1 + index * FIELDS : 1 + (index + 1) * FIELDS])
         return views
 
+    async def view(self, operation: str, key: bytes) -> AttemptView:
+        """One operation as it is now."""
+        reply = await self._scripts.run("reassembler/lookup_v1", bucket_of(key), self._term, operation)
+        return _view(reply[1:])
+
     async def bind(self, key: bytes, *args: str | bytes | int) -> Answer:
         """Binds a handle once; see `lua/bind_v1.lua`."""
         return await self._scripts.run("reassembler/bind_v1", bucket_of(key), self._term, *args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from turngate.domain.stream import Assembler, CompiledToolset, UnknownNormaliser
 from turngate.reassembler.events import AttemptEvents
@@ -11,7 +12,10 @@ from turngate.runtime.records import InputRecord
 from turngate.schemas.errors import Retryable
 from turngate.schemas.manifest import DispatchManifest
 from turngate.schemas.quarantine import QUARANTINE_BYTES_MAX
-from turngate.schemas.sequence import OperationSpec
+from turngate.schemas.tools import Toolset
+
+KeptFrame = tuple[int, bytes]
+"""Offset and value of a raw frame."""
 
 
 class NormaliserMissing(Retryable):
@@ -35,22 +39,25 @@ def assembler_for(manifest: DispatchManifest, tools: CompiledToolset, tool_choic
         raise NormaliserMissing(f"no normaliser {manifest.normaliser}: run a build that has it") from None
 
 
-def _no_records() -> list[InputRecord]:
+def _no_frames() -> list[KeptFrame]:
     return []
 
 
 @dataclass(slots=True)
 class OpenStream:
-    """One relay being reassembled.
+    """One relay being reassembled. There may be tens of thousands: what is rarely needed is kept as bytes.
 
-    first_offset: of the oldest frame of the attempt that is still needed. bound_handle: '' until bound in Redis.
-    foreign: set once a script refused the stream; its frames then only go to quarantine. kept: its raw frames, up to
-    the quarantine limit, for the case that the turn is blocked.
+    spec, manifest: as Redis gave them. first_offset: of the oldest frame of the attempt that is still needed. bound:
+    whether the handle is, in Redis. foreign: set once a script refused the stream; its frames then only go to
+    quarantine. kept: its raw frames, up to the quarantine limit, for the case that the turn is blocked.
     """
 
     key: bytes
-    spec: OperationSpec
-    manifest: DispatchManifest
+    operation_id: str
+    spec: bytes
+    manifest: bytes
+    manifest_digest: str
+    tools: Toolset | None
     generation: int
     relay: int
     first_offset: int
@@ -58,15 +65,19 @@ class OpenStream:
     events: AttemptEvents
     bound: bool = False
     foreign: str = ""
-    kept: list[InputRecord] = field(default_factory=_no_records)
+    kept: list[KeptFrame] = field(default_factory=_no_frames)
     kept_bytes: int = 0
+
+    def goes_on(self, key: bytes | None, relay: int) -> bool:
+        """Whether a frame of that key and relay needs nothing but to be fed."""
+        return self.bound and not self.foreign and self.relay == relay and self.key == key
 
     def keep(self, record: InputRecord) -> None:
         """Keeps a raw frame as long as the limit allows."""
-        size = len(record.value or b"")
-        if self.kept_bytes + size <= QUARANTINE_BYTES_MAX:
-            self.kept.append(record)
-        self.kept_bytes += size
+        value = record.value or b""
+        if self.kept_bytes + len(value) <= QUARANTINE_BYTES_MAX:
+            self.kept.append((record.offset, value))
+        self.kept_bytes += len(value)
 
 
 class OpenStreams:
@@ -78,15 +89,26 @@ class OpenStreams:
         self._undone: set[int] = set()
         self._expected = -1
         self._next = 0
+        # First offsets of the streams, the oldest on top; those of dropped ones stay until they come to the top.
+        self._firsts: list[int] = []
+        self._dropped: set[int] = set()
 
     def get(self, operation: str, generation: int) -> OpenStream | None:
         return self._streams.get((operation, generation))
 
     def put(self, stream: OpenStream) -> None:
-        self._streams[(stream.spec.operation_id, stream.generation)] = stream
+        """A new stream, or one that takes the place of an earlier relay of its attempt."""
+        self.drop(stream.operation_id, stream.generation)
+        self._streams[(stream.operation_id, stream.generation)] = stream
+        if stream.first_offset in self._dropped:
+            self._dropped.discard(stream.first_offset)
+        else:
+            heappush(self._firsts, stream.first_offset)
 
-    def drop(self, operation: str, generation: int) -> OpenStream | None:
-        return self._streams.pop((operation, generation), None)
+    def drop(self, operation: str, generation: int) -> None:
+        stream = self._streams.pop((operation, generation), None)
+        if stream is not None:
+            self._dropped.add(stream.first_offset)
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -109,5 +131,7 @@ class OpenStreams:
     def watermark(self) -> tuple[int, int]:
         """(oldest offset still needed, offset up to which outputs have been given)."""
         emitted = min([self._next, *self._undone])
-        oldest = min([emitted, *(stream.first_offset for stream in self._streams.values())])
+        while self._firsts and self._firsts[0] in self._dropped:
+            self._dropped.discard(heappop(self._firsts))
+        oldest = min(emitted, self._firsts[0]) if self._firsts else emitted
         return oldest, max(emitted, self.muted_until)

@@ -22,7 +22,7 @@ from turngate.domain.stream.assembler import Assembler
 from turngate.domain.stream.findings import Finding, GateCode, Severity, UnknownNormaliser
 from turngate.domain.stream.operations import BlockKind, StopClass
 from turngate.domain.stream.outcome import Block, EndCause, Outcome, Retry, StreamEnd, Verdict
-from turngate.domain.stream.preview import Preview
+from turngate.domain.stream.preview import Preview, joined
 from turngate.domain.stream.slots import Limits
 from turngate.domain.stream.toolset import (
     CompiledToolset,
@@ -54,5 +54,6 @@ __all__ = [
     "Verdict",
     "compile_schema",
     "compile_toolset",
+    "joined",
     "refusal_of",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from turngate.domain.stream.operations import BlockKind
@@ -29,3 +30,22 @@ class Preview(NamedTuple):
 
 SHOWN: frozenset[BlockKind] = frozenset({"text", "thinking", "reasoning", "refusal", "tool_call"})
 """Kinds that are previewed; the others appear with the complete turn."""
+
+
+def joined(previews: Iterable[Preview]) -> list[Preview]:
+    """The same previews with consecutive deltas of one block as one: of several frames that are shown at once."""
+    found: list[Preview] = []
+    for preview in previews:
+        last = found[-1] if found else None
+        if (
+            last is None
+            or preview.phase != "delta"
+            or last.phase != "delta"
+            or (last.kind, last.block_index) != (preview.kind, preview.block_index)
+        ):
+            found.append(preview)
+        elif preview.kind == "tool_call":
+            found[-1] = preview
+        else:
+            found[-1] = last._replace(text=last.text + preview.text)
+    return found

@@ -6,6 +6,7 @@ front of each at load, with the guard (bucket open on this server, term not supe
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ PLANTS = {"resend": ("dispatcher/accept_v1", "v[7] == arg(3) and v[9] == v[5] an
 
 NOT_READY = ("LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN")
 """How errors begin that pass by themselves."""
+
+ROUND_TRIP_CALLS_MAX = 100
+"""Of those that were asked for at once: what is sent together is held in memory together."""
 
 Answer = list[bytes]
 """A script's reply: the outcome word first, then its values."""
@@ -68,6 +72,10 @@ class Call:
     keys: tuple[str, ...] = ()
 
 
+Asked = tuple[Call, int, asyncio.Future[Answer]]
+"""A call that waits for its round trip, under which term, and who waits."""
+
+
 class Scripts:
     """All scripts on one Redis connection pool, under one key prefix.
 
@@ -78,6 +86,8 @@ class Scripts:
         self._redis = redis
         self._prefix = prefix
         self._role = role
+        self._asked: list[Asked] = []
+        self._trips: set[asyncio.Task[None]] = set()
         self._sources = load_sources()
         if plant is not None:
             script, fence, hole = PLANTS[plant]
@@ -97,8 +107,40 @@ class Scripts:
         return self._prefix
 
     async def run(self, script: str, bucket: int, term: int, *args: str | bytes | int) -> Answer:
-        """One script. Raises BucketClosed, TermFenced, RedisUnavailable or ScriptFailed."""
-        return (await self.run_many([Call(script, bucket, args)], term))[0]
+        """One script. Raises BucketClosed, TermFenced, RedisUnavailable or ScriptFailed.
+
+        What is asked for in the same turn of the event loop, by conversations that go side by side, shares round trips.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
+        if not self._asked:
+            loop.call_soon(self._set_out)
+        self._asked.append((Call(script, bucket, args), term, answer))
+        return await answer
+
+    def _set_out(self) -> None:
+        asked, self._asked = self._asked, []
+        for at in range(0, len(asked), ROUND_TRIP_CALLS_MAX):
+            trip = asyncio.create_task(self._round_trip(asked[at : at + ROUND_TRIP_CALLS_MAX]))
+            self._trips.add(trip)
+            trip.add_done_callback(self._trips.discard)
+
+    async def _round_trip(self, asked: Sequence[Asked]) -> None:
+        """Every caller gets its own answer or error; one that was cancelled meanwhile waits for neither."""
+        try:
+            replies = await self._replies([(call, term) for call, term, _ in asked])
+        except Exception as error:
+            for _, _, answer in asked:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for (call, _, answer), reply in zip(asked, replies, strict=True):
+            if answer.done():
+                continue
+            try:
+                answer.set_result(self._answer(call, reply))
+            except Exception as error:
+                answer.set_exception(error)
 
     async def run_many(self, calls: Sequence[Call], term: int) -> list[Answer]:
         """Many scripts in one round trip, in order; answers in the same order.
@@ -107,15 +149,19 @@ class Scripts:
         """
         if not calls:
             return []
-        replies = await self._send(calls, term)
-        if any(isinstance(reply, NoScriptError) for reply in replies):
-            await self._load()
-            replies = await self._send(calls, term)
+        replies = await self._replies([(call, term) for call in calls])
         return [self._answer(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
-    async def _send(self, calls: Sequence[Call], term: int) -> list[object]:
+    async def _replies(self, calls: Sequence[tuple[Call, int]]) -> list[object]:
+        replies = await self._send(calls)
+        if any(isinstance(reply, NoScriptError) for reply in replies):
+            await self._load()
+            replies = await self._send(calls)
+        return replies
+
+    async def _send(self, calls: Sequence[tuple[Call, int]]) -> list[object]:
         pipe = self._redis.pipeline(transaction=False)
-        for call in calls:
+        for call, term in calls:
             keys = (*bucket_keys(self._prefix, call.bucket), *call.keys)
             pipe.evalsha(self._shas[call.script], len(keys), *keys, self._role, term, *call.args)
         try:

@@ -1,0 +1,1 @@
+"""What is measured beside the worker, each a process of its own that reads the same topic."""
