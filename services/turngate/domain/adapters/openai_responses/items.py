@@ -96,7 +96,7 @@ class Item:
                 out.append(op.Delta(0, part.block, part.family.field, text))
         elif not part.says(text):
             self.note(out, "missing_events", "the end of a block says something else than its pieces")
-            if part.family.field == "text":
+            if self.done and part.family.field == "text":  # the end of the item is the one to be shown
                 out.append(op.Replace(0, part.block, text))
 
     def same_call(self, value: Json, out: list[op.Operation]) -> None:
