@@ -100,6 +100,11 @@ GOOD = {
         (("call_a", "forecast", '{"city":"Troms\\u00f8 \\ud83d\\ude00 🌊"}'),),
     ),
     "chat-growing-prefix": Good("parseable prefix that grows", (("call_a", "forecast", BERGEN + " \n "),)),
+    "responses-interleaved-calls": Good(
+        "interleaved calls",
+        (("call_a", "forecast", BERGEN), ("call_b", "forecast", '{"city":"Bod\\u00f8","days":2}')),
+    ),
+    "responses-arguments-only-at-the-end": Good("arguments only at the end", (("call_a", "forecast", BERGEN),)),
     "messages-no-arguments": Good("a tool without arguments", (("toolu_a", "now", ""),)),
 }
 
@@ -110,6 +115,15 @@ BAD = {
     "chat-lone-surrogate": ("lone surrogate", "invalid_unicode"),
     "chat-reused-slot": ("reused index", "identity_collision"),
     "messages-reused-index": ("reused index", "identity_collision"),
+    "responses-reused-index": ("reused index", "identity_collision"),
+    "responses-end-differs-from-deltas": ("an end that differs from its deltas", "missing_events"),
+    "responses-gap": ("a gap in the provider's numbers", "missing_events"),
+    "responses-cut-after-whole-call": ("truncation", "wrong_terminal_reason"),
+    "responses-no-terminal": ("truncation", "missing_terminal"),
+    "responses-delta-after-completed": ("delta after terminal", "delta_after_terminal"),
+    "responses-second-terminal": ("duplicate terminal", "duplicate_terminal"),
+    "responses-unknown-event-beside-call": ("unknown event beside a call", "unknown_event"),
+    "responses-flat-error-after-completed": ("error after the terminal", "provider_error"),
     "chat-open-prefix": ("parseable prefix, still open", "missing_terminal"),
     "chat-malformed-json": ("malformed JSON", "malformed_json"),
     "chat-trailing-document": ("trailing document", "trailing_json"),

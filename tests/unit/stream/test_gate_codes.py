@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 from turngate.domain.stream import Assembler, GateCode, Limits, Outcome, StreamEnd, compile_toolset
+from turngate.testing import responses_events
 
 CITY = {
     "type": "object",
@@ -84,6 +85,32 @@ STOP = chunk(finish="stop")
 HELLO = chunk({"content": "hello"})
 BEHIND = json.dumps(use(index=7)[1])
 """A piece of a call that never began."""
+
+
+RESPONSES = "openai-responses"
+Event = responses_events.Json
+CUT = responses_events.end("incomplete", incomplete_details={"reason": "max_output_tokens"})
+CUSTOM: Event = {"type": "custom_tool_call", "call_id": "r1", "name": "weather", "input": BERGEN}
+NEW: Event = {"type": "response.surprise"}
+ERROR: Event = {"type": "error", "code": "server_error", "message": "", "param": None}
+
+
+def use_of(index: int = 0, ident: str = "r1") -> list[Event]:
+    """A call of the Responses API."""
+    return responses_events.call(index, ident, BERGEN, "weather")
+
+
+def response(*events: Event | list[Event], last: Event | None = None) -> list[str]:
+    return [json.dumps(event) for event in responses_events.stream(*events, last=last)]
+
+
+def final(*items: list[Event]) -> Event:
+    return responses_events.end(output=responses_events.done(*items))
+
+
+def late(number: int, event: Event) -> list[str]:
+    """What comes after a terminal, under the number that is due."""
+    return [json.dumps({**event, "sequence_number": number + 1})]
 
 
 @dataclass
@@ -298,6 +325,26 @@ CASES = [
         [HELLO, chunk(finish="eos")],
         "failed",
     ),
+    Case("identity_collision", RESPONSES, response(use_of(), use_of(ident="r2")), response(use_of(), use_of(1, "r2"))),
+    Case("missing_slot", RESPONSES, response(use_of()[1:3], use_of(1)), response(use_of(1))),
+    Case("missing_identity", RESPONSES, response(use_of(ident="")), response(use_of())),
+    Case("missing_events", RESPONSES, response(use_of())[:2] + response(use_of())[3:], response(use_of())),
+    Case(
+        "missing_events",
+        RESPONSES,
+        response(use_of(), last=final(use_of(), use_of(1, "r2"))),
+        response(use_of(), last=final(use_of())),
+    ),
+    Case("missing_terminal", RESPONSES, response(use_of()[:-1]), response(use_of())),
+    Case("missing_terminal", RESPONSES, response(use_of())[:-1], response(use_of()), "unknown"),
+    Case(
+        "wrong_terminal_reason", RESPONSES, response(use_of(), last=CUT), response(responses_events.message(), last=CUT)
+    ),
+    Case("duplicate_terminal", RESPONSES, response(use_of(), last=final()) + late(6, final()), response(use_of())),
+    Case("delta_after_terminal", RESPONSES, response(use_of()) + late(6, use_of()[1]), response(use_of())),
+    Case("unknown_tool", RESPONSES, response(responses_events.whole(0, CUSTOM)), response(use_of())),
+    Case("unknown_event", RESPONSES, response(use_of(), NEW), response(responses_events.message(), NEW)),
+    Case("provider_error", RESPONSES, response(use_of()) + late(6, ERROR), response(use_of()), "failed"),
     Case("too_large", "openai", [call(deep(65), name="any"), CALLS], [call(deep(64), name="any"), CALLS]),
     Case(
         "too_large",

@@ -80,6 +80,22 @@ def bedrock(pieces: Sequence[str], name: str = "forecast") -> Fixture:
     return Fixture("bedrock", TOOLS, [json.dumps(event) for event in events], None, None, "0")
 
 
+def responses(pieces: Sequence[str], name: str = "forecast") -> Fixture:
+    text, place = "".join(pieces), {"output_index": 0, "item_id": "fc_1"}
+    item = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": name, "status": "completed"}
+    final = {"id": "r1", "status": "completed", "output": [{**item, "arguments": text}]}
+    events: list[dict[str, object]] = [
+        {"type": "response.created", "response": {"id": "r1", "status": "in_progress"}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "arguments": ""}},
+        *({"type": "response.function_call_arguments.delta", **place, "delta": piece} for piece in pieces),
+        {"type": "response.function_call_arguments.done", **place, "arguments": text},
+        {"type": "response.output_item.done", "output_index": 0, "item": {**item, "arguments": text}},
+        {"type": "response.completed", "response": final},
+    ]
+    numbered = [json.dumps({**event, "sequence_number": n}, ensure_ascii=False) for n, event in enumerate(events)]
+    return Fixture("openai-responses", TOOLS, numbered, None, None, "0")
+
+
 def arguments_of(fixture: Fixture) -> str:
     found = []
     for event in fixture.events:
@@ -128,7 +144,7 @@ def argument_texts(draw: st.DrawFn) -> str:
     return (text, text[:place], text + more, text[:place] + more + text[place:])[how]
 
 
-@pytest.mark.parametrize("profile", ["openai", "openai-compat", "anthropic", "bedrock"])
+@pytest.mark.parametrize("profile", ["openai", "openai-compat", "anthropic", "bedrock", "openai-responses"])
 @given(data=st.data())
 def test_whatever_the_arguments_are_the_gate_finds_the_same(profile: str, data: st.DataObject) -> None:
     pieces = data.draw(argument_texts().flatmap(cut))
@@ -137,6 +153,8 @@ def test_whatever_the_arguments_are_the_gate_finds_the_same(profile: str, data: 
         fixture = messages(pieces, name)
     elif profile == "bedrock":
         fixture = bedrock(pieces, name)
+    elif profile == "openai-responses":
+        fixture = responses(pieces, name)
     else:
         fixture = chat(pieces, name, profile, data.draw(WORD))
     events = redact_events(fixture.profile, fixture.tool_schemas, fixture.events)
@@ -171,7 +189,7 @@ def test_own_fixtures_are_judged_the_same_and_survive_a_file(file: Path) -> None
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("write", [chat, messages, bedrock])
+@pytest.mark.parametrize("write", [chat, messages, bedrock, responses])
 @given(data=st.data())
 def test_nothing_of_four_characters_is_left_of_what_was_said(write: object, data: st.DataObject) -> None:
     said = data.draw(st.lists(st.text(st.sampled_from("KQWZ7é字 "), min_size=4, max_size=9), min_size=3, max_size=3))
@@ -307,6 +325,24 @@ def test_a_code_is_structure_only_in_an_error() -> None:
     event = {"item": {"code": "print"}, "error": {"code": "overloaded"}}
     (out,) = redact_events("none", {}, [json.dumps(event)])
     assert json.loads(out) == {"item": {"code": "yyyyy"}, "error": {"code": "overloaded"}}
+
+
+def test_a_hosted_tools_code_is_no_error_code() -> None:
+    events = [{"type": "response.code_interpreter_call_code.done", "code": SECRET}, {"code": "busy", "message": SECRET}]
+    done, error = redact_events("none", {}, [json.dumps(event) for event in events])
+    assert SECRET not in done + error
+    assert json.loads(error)["code"] == "busy"
+
+
+def test_events_sent_again_or_out_of_order_keep_the_placeholder_of_their_number() -> None:
+    fixture = responses(['{"city":"Zan', "zib", 'ar","days":3}'])
+    events = list(fixture.events)
+    again = replace(fixture, events=[*events[:2], events[3], events[2], *events[4:5], events[2], *events[5:]])
+    assert judge_fixture(again)["status"] == "pass"
+    out = redact_fixture(again)
+    assert judge_fixture(out)["status"] == "pass"
+    assert SECRET[3:6] not in "".join(out.events)
+    assert out.events[5] == out.events[3]
 
 
 def test_an_unknown_fault_is_no_fixture() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from turngate.domain.stream import Assembler, CompiledToolset, Outcome, Preview, StreamEnd, compile_toolset
 
 TOOLS: CompiledToolset = compile_toolset({name: {"type": "object"} for name in ("alpha", "beta")})
-PROFILES = ("openai", "openai-compat", "mistral", "anthropic", "gemini")
+PROFILES = ("openai", "openai-compat", "mistral", "anthropic", "gemini", "openai-responses")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VALUES = st.dictionaries(
     TEXT,
@@ -98,12 +98,31 @@ def contents(plan: Plan) -> list[str]:
     return events
 
 
+def responses(plan: Plan) -> list[str]:
+    events: list[dict[str, object]] = [{"type": "response.created", "response": {"id": "r1", "status": "in_progress"}}]
+    for index, (kind, ident, name, texts) in enumerate(plan):
+        text = "".join(texts)
+        item: dict[str, object] = {"type": "function_call", "call_id": ident, "name": name, "arguments": text}
+        word, last, place = "function_call_arguments", {"arguments": text}, {"output_index": index}
+        if kind == "text":
+            item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+            word, last, place = "output_text", {"text": text}, {**place, "content_index": 0}
+        begun = {**item, "content": [], "arguments": ""}
+        events.append({"type": "response.output_item.added", "output_index": index, "item": begun})
+        events += [{"type": f"response.{word}.delta", **place, "delta": piece} for piece in texts]
+        events.append({"type": f"response.{word}.done", **place, **last})
+        events.append({"type": "response.output_item.done", "output_index": index, "item": item})
+    events.append({"type": "response.completed", "response": {"id": "r1", "status": "completed"}})
+    return [json.dumps({**event, "sequence_number": n}, ensure_ascii=False) for n, event in enumerate(events)]
+
+
 WRITERS: dict[str, Callable[[Plan], list[str]]] = {
     "openai": chat,
     "openai-compat": chat,
     "mistral": chat,
     "anthropic": messages,
     "gemini": contents,
+    "openai-responses": responses,
 }
 
 
@@ -137,7 +156,7 @@ def test_a_whole_stream_commits_exactly_what_was_written(profile: str, plan: Pla
 @given(plan=plans(calls_min=1), data=st.data())
 def test_a_stream_cut_anywhere_runs_nothing(profile: str, plan: Plan, data: st.DataObject) -> None:
     events = WRITERS[profile](plan)
-    terminal = len(events) - (2 if profile != "anthropic" else 1)
+    terminal = len(events) - (1 if profile in ("anthropic", "openai-responses") else 2)
     cut = data.draw(st.integers(0, terminal))
     outcome, _ = judge(profile, [(0, events[:cut])], cut)
     assert outcome.verdict == "unknown"
@@ -216,9 +235,13 @@ def test_a_lost_event_runs_nothing(profile: str, plan: Plan, data: st.DataObject
 WIRE_NAMES = (
     "type", "index", "delta", "choices", "id", "name", "function", "arguments", "tool_calls", "error",
     "content", "content_block", "message", "usage", "finish_reason", "stop_reason", "input", "partial_json",
+    "output_index", "content_index", "sequence_number", "item", "item_id", "call_id", "part", "text", "response",
+    "output", "status", "summary",
 )  # fmt: skip
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["", "x", "text", "tool_use", "{}"])),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["", "x", "text", "tool_use", "{}", "completed"])
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(st.sampled_from(WIRE_NAMES), inner, max_size=5),
