@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("core", "open-streams", "worker")
+NAMES = ("core", "open-streams", "takeover", "worker")
 
 
 def main(words: list[str]) -> int:

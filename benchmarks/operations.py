@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from redis.asyncio import Redis
 
@@ -91,6 +92,7 @@ def _ready(spec: OperationSpec) -> Call:
     key = f"{TENANT}/{spec.conversation}"
     args = (
         key, spec.request_id, "", 0, 0, spec.operation_id, 1, b"{}", DIGEST, encode_model(spec), b"{}", b"[]", "",
+        DIGEST,
     )  # fmt: skip
     return Call("validator/ready_v1", bucket_of(key.encode()), args)
 
@@ -106,7 +108,7 @@ def _accepted(spec: OperationSpec, manifest: DispatchManifest) -> Call:
 def interleaved(streams: Sequence[Sequence[Output]], open_at_once: int) -> Iterator[Output]:
     """Frames of many relays as one partition sees them: so many streams open at a time, a frame of each in turn."""
     waiting = iter(streams)
-    running = [iter(stream) for stream, _ in zip(waiting, range(open_at_once), strict=False)]
+    running = [iter(stream) for stream in islice(waiting, open_at_once)]
     while running:
         still: list[Iterator[Output]] = []
         for stream in running:

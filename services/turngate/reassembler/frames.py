@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -17,9 +17,7 @@ from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, ResolveFr
 
 SCHEMAS = ("StreamBegin.v1", "StreamEnd.v1", "StreamResolve.v1")
 OPERATION_BYTES_MAX = 256
-ATTEMPT_HEADERS = (OPERATION_HEADER, GENERATION_HEADER, RELAY_HEADER)
-NUMBER = re.compile(rb"[0-9]{1,15}")
-"""A generation or relay in a header: what a record's integer can be, without sign or space."""
+NUMBER_BYTES_MAX = 15
 
 
 @dataclass(slots=True)
@@ -36,8 +34,7 @@ class Events:
 AnyFrame = Events | BeginFrame | EndFrame | ResolveFrame
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRef:
+class AttemptRef(NamedTuple):
     """Which relay of which attempt a frame belongs to."""
 
     operation_id: str
@@ -50,15 +47,21 @@ def attempt_of(record: InputRecord) -> AttemptRef:
 
     Raises Poison where neither tells.
     """
-    found = {name: value or b"" for name, value in record.headers if name.startswith("turngate_")}
-    operation, generation, relay = (found.get(name, b"") for name in ATTEMPT_HEADERS)
-    if 0 < len(operation) <= OPERATION_BYTES_MAX and NUMBER.fullmatch(generation) and NUMBER.fullmatch(relay):
+    found = dict(record.headers)
+    operation = found.get(OPERATION_HEADER) or b""
+    generation, relay = found.get(GENERATION_HEADER) or b"", found.get(RELAY_HEADER) or b""
+    if 0 < len(operation) <= OPERATION_BYTES_MAX and _is_number(generation) and _is_number(relay):
         try:
             return AttemptRef(operation.decode(), int(generation), int(relay))
         except UnicodeDecodeError:
             pass
     frame = parse(record)
     return AttemptRef(frame.operation_id, frame.generation, frame.relay)
+
+
+def _is_number(text: bytes) -> bool:
+    """A generation or relay in a header: what a record's integer can be, without sign or space."""
+    return len(text) <= NUMBER_BYTES_MAX and text.isdigit()
 
 
 def is_of(frame: AnyFrame, ref: AttemptRef) -> bool:
@@ -98,18 +101,19 @@ def _events(record: InputRecord) -> Events | None:
         raise InvalidRecord("record is not a JSON object", code="malformed_json")
     if plain.get("schema") != "StreamEvents.v1":
         return None
-    events: object = plain.get("events")
-    texts = ("tenant", "conversation", "operationId", "profile")
-    numbers = ("generation", "relay", "firstSeq")
-    whole = (
-        isinstance(events, list)
+    field = cast(Any, plain).get
+    events, first_seq = field("events"), field("firstSeq")
+    tenant, conversation, profile = field("tenant"), field("conversation"), field("profile")
+    operation, generation, relay = field("operationId"), field("generation"), field("relay")
+    if not (
+        type(events) is list
         and set(map(type, events)) <= {str}
-        and all(type(plain.get(name)) is str for name in texts)
-        and all(type(plain.get(name)) is int and plain[name] >= 0 for name in numbers)
-    )
-    if not whole or not isinstance(events, list):
+        and type(tenant) is type(conversation) is type(operation) is type(profile) is str
+        and type(generation) is type(relay) is type(first_seq) is int
+        and min(generation, relay, first_seq) >= 0
+    ):
         # The slow way names the field; what it would let pass (a number in quotes, say) is refused all the same.
         decode(EventsFrame, value)
         raise InvalidRecord("StreamEvents: a field is missing or of another type")
-    _check_key(record, plain["tenant"], plain["conversation"])
-    return Events(plain["operationId"], plain["generation"], plain["relay"], plain["firstSeq"], events)
+    _check_key(record, tenant, conversation)
+    return Events(operation, generation, relay, first_seq, events)

@@ -304,8 +304,8 @@ class PartitionRunner:
         self._progress.read(batch)
         own, skipped = own_dead(outcome.dead, around.role.name)
         dead = [*sorted_batch.dead, *own]
-        gone = {origin_of(item.record) for item in outcome.dead}
-        self._progress.stepped(record for record in sorted_batch.good if origin_of(record) not in gone)
+        gone = {(item.record.topic, item.record.offset) for item in outcome.dead}
+        self._progress.stepped(record for record in sorted_batch.good if (record.topic, record.offset) not in gone)
         for result in outcome.results:
             if result.positions is not None:
                 self._progress.claim(result.positions)

@@ -6,7 +6,10 @@ of two up to 1024, so the stock Kafka partitioner (murmur2 mod partitions) gives
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 BUCKETS = 1024
+KEYS_REMEMBERED = 65_536
 
 
 def murmur2(data: bytes) -> int:
@@ -34,8 +37,9 @@ def murmur2(data: bytes) -> int:
     return h & 0x7FFFFFFF
 
 
+@lru_cache(maxsize=KEYS_REMEMBERED)
 def bucket_of(key: bytes) -> int:
-    """The bucket of a conversation key (`tenant/conversation`)."""
+    """The bucket of a conversation key (`tenant/conversation`). Asked for with every record, so it is remembered."""
     return murmur2(key) % BUCKETS
 
 
