@@ -10,13 +10,14 @@ PYTEST := $(BIN)/pytest
 # Two processes: one has the tests that share a broker, the other takes the pure ones meanwhile.
 TWO := -n 2 --dist loadscope
 TESTS ?= tests
+BENCH ?=
 SETUP_DONE := .venv/.setup-done
 DEV_DONE := .venv/.dev-done
 FUZZ_DONE := .venv/.fuzz-done
 FUZZ_SECONDS ?= 60
 DEPLOY_DONE := .venv/.deploy-done
 
-.PHONY: help setup demo dev test test-real check lint types contracts tidy fix bench fuzz deploy-check lock upgrade clean
+.PHONY: help setup demo dev test test-real check lint types contracts tidy fix bench lab fuzz deploy-check lock upgrade clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -71,11 +72,14 @@ fix: $(DEV_DONE) ## format, and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(DEV_DONE) ## the benchmarks against their baselines
-	$(BIN)/python -m benchmarks
+bench: $(DEV_DONE) ## the benchmarks against their baselines; BENCH=accumulators for one
+	$(BIN)/python -m benchmarks $(BENCH)
 
 fuzz: $(FUZZ_DONE) ## look for inputs that break the stream core; FUZZ_SECONDS=600 for longer
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(FUZZ_SECONDS)
+
+lab: $(DEV_DONE) ## docs/lab.md anew: who executes what it must not; installs other libraries below .turngate/lab
+	$(BIN)/python -m benchmarks lab
 
 deploy-check: $(DEPLOY_DONE) ## chart, compose file and Dockerfile, by their own tools
 	$(PYTEST) -q tests/deploy

@@ -6,6 +6,7 @@ import importlib
 import sys
 
 NAMES = ("core", "open-streams", "takeover", "worker")
+"""Of a run of all. `accumulators` and `lab` go by name alone: they install what the project is compared with."""
 
 
 def main(words: list[str]) -> int:
