@@ -15,6 +15,8 @@ from plain_gate.strict_json import Refused
 
 DEPTH_MAX = 64
 PARTS_MAX = 10_000
+STEPS_MAX = 1_000_000
+"""Parts of a schema held against a value, all told; references can multiply them without end."""
 CHARACTERS_MAX = 262_144
 
 
@@ -86,9 +88,11 @@ class ToolSchema:
         self._parts: dict[str, Any] = {}  # every schema in this document by its place, e.g. "#/properties/city"
         self._same_value: dict[str, list[str]] = {}  # the places of the schemas that judge the same value
         self._references: list[str] = []
+        self._steps = 0
         try:
             characters = len(json.dumps(schema, allow_nan=False))
-        except (ValueError, RecursionError):
+            json.dumps(schema, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):  # NaN, half a character
             raise Refused("unsupported_schema", "the schema is not plain JSON, or nested too deeply") from None
         if characters > CHARACTERS_MAX:
             raise Refused("unsupported_schema", "the schema is too large")
@@ -97,8 +101,11 @@ class ToolSchema:
             if target not in self._parts:
                 raise Refused("unsupported_schema", "a reference leads to no schema of this document")
         done: set[str] = set()
-        for place in self._same_value:
-            self._follow(place, frozenset(), done)
+        try:
+            for place in self._same_value:
+                self._follow(place, frozenset(), done)
+        except RecursionError:
+            raise Refused("unsupported_schema", "references lead from one to the next too often") from None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -147,9 +154,17 @@ class ToolSchema:
     # -- judging ------------------------------------------------------------------------------------------------------
 
     def accepts(self, value: object) -> bool:
-        return self._valid(self._parts["#"], value)
+        """Whether the value keeps the schema. Raises Refused (`too_large`) where that takes too much to tell."""
+        self._steps = 0
+        try:
+            return self._valid(self._parts["#"], value)
+        except RecursionError:
+            raise Refused("too_large", "schema and arguments together are nested too deeply") from None
 
     def _valid(self, schema: Any, value: Any) -> bool:
+        self._steps += 1
+        if self._steps > STEPS_MAX:
+            raise Refused("too_large", "holding the arguments against the schema takes too many steps")
         if isinstance(schema, bool):
             return schema
         return (

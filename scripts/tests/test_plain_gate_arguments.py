@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -142,6 +143,7 @@ class Schemas(unittest.TestCase):
             [],
             {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}},
             {"minimum": float("nan")},
+            {"enum": ["\ud800"]},
             {"description": "x" * CHARACTERS_MAX},
             {"allOf": [True] * PARTS_MAX},
         ):
@@ -164,6 +166,28 @@ class Schemas(unittest.TestCase):
     def test_many_roads_to_one_place_are_walked_once(self):
         places = {str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}, {"$ref": f"#/$defs/{n + 1}"}]} for n in range(60)}
         ToolSchema({"$defs": {**places, "60": {}}})
+
+    def test_what_takes_too_much_to_tell_is_refused(self):
+        doubled = {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}, "type": "object"}
+        value = 1
+        for _ in range(60):
+            value = {"a": value}
+        with self.assertRaises(Refused) as raised, mock.patch("plain_gate.tool_schema.STEPS_MAX", 10_000):
+            ToolSchema(doubled).accepts(value)
+        self.assertEqual(raised.exception.code, "too_large")
+        nested = {"items": {"$ref": "#"}}
+        for _ in range(30):
+            nested = {"allOf": [nested]}
+        value = []
+        for _ in range(60):
+            value = [value]
+        with self.assertRaises(Refused) as raised:
+            ToolSchema(nested).accepts(value)
+        self.assertEqual(raised.exception.code, "too_large")
+        chain = {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(2000)}
+        with self.assertRaises(Refused) as raised:
+            ToolSchema({"$defs": {**chain, "2000": {}}})
+        self.assertEqual(raised.exception.code, "unsupported_schema")
 
 
 class Limits(unittest.TestCase):

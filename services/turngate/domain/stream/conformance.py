@@ -92,7 +92,7 @@ def _events(text: str, fields: Mapping[str, object]) -> tuple[list[str], str | N
     if texts is None:
         raise UnreadableFixture("exactly one of the fields chunks and events must hold a list")
     fault = fields.get("fault")
-    if fault is not None and fault not in READING_FAULTS:
+    if fault is not None and (not isinstance(fault, str) or fault not in READING_FAULTS):
         raise UnreadableFixture("field fault must be a code of reading")
     return [_payload(item) for item in texts], fault if isinstance(fault, str) else None
 

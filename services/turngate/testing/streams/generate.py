@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from random import Random
 from turngate.testing.streams.calls import TOOLS, Json
 from turngate.testing.streams.chat import chat_stream
 from turngate.testing.streams.messages import messages_stream
-from turngate.testing.streams.mutations import MUTATIONS
+from turngate.testing.streams.mutations import MUTATIONS, odd_value
 
 PROFILES = ("openai", "mistral", "anthropic")
 CHOICES = (None, None, "forced", "auto", {"type": "function", "function": {"name": "now"}}, {"type": "auto"})
@@ -51,6 +52,10 @@ def _generated(profile: str, number: int, random: Random) -> Generated:
         fixture["fault"] = random.choice(FAULTS)
         done.append("fault")
     fixture["events" if profile == "anthropic" else "chunks"] = events
+    if random.random() < 0.04:  # anywhere, also in the tools' schemas
+        fixture = copy.deepcopy(fixture)
+        odd_value([fixture], profile, random)
+        done.append("odd fixture")
     ascii_only = random.random() < 0.5 or "half a character" in done
     text = json.dumps(fixture, ensure_ascii=ascii_only, indent=1 if random.random() < 0.1 else None)
     return Generated(number, tuple(done), text.encode())
