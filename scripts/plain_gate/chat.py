@@ -78,7 +78,7 @@ class ChatReader:
             for place, choice in enumerate(choices):
                 self._choice(choice, text, place)
         if isinstance(usage, dict) and usage:
-            self.turn.usage = usage
+            self.turn.count(usage, text_at(text, "usage"))
         bare = not isinstance(choices, list)
         if error or chunk.get("object") == "error" or (bare and error is not None):
             self.turn.fail()
@@ -91,6 +91,7 @@ class ChatReader:
             return
         if self.response_id is None and isinstance(ident, str):
             self.response_id = ident
+            self.turn.name_response(ident)
         else:
             self.turn.find("identity_collision", "the response id changes inside the stream")
 
@@ -164,11 +165,11 @@ class ChatReader:
         so_far.prose = kind
         self.turn.begin(so_far.number, number, kind, number, holds=holds)
 
-    def _prose(self, so_far: ChoiceSoFar, kind: str, text: str, *, kept: bool = True) -> None:
+    def _prose(self, so_far: ChoiceSoFar, kind: str, text: str, use: str = "text") -> None:
         """Text goes on with the block before it where that is of its kind, and begins one otherwise."""
         if so_far.prose != kind:
             self._block(so_far, kind)
-        self.turn.add(so_far.number, so_far.blocks - 1, text, kept=kept)
+        self.turn.add(so_far.number, so_far.blocks - 1, text, use)
 
     def _content_chunk(self, so_far: ChoiceSoFar, chunk: object, text: str, path: tuple[str | int, ...]) -> None:
         """Mistral: content may be a list of chunks."""
@@ -180,7 +181,7 @@ class ChatReader:
         elif kind == "thinking":
             self._thinking_chunk(so_far, chunk, text, path)
         elif kind == "reference":
-            self._prose(so_far, "text", text_at(text, *path), kept=False)
+            self._prose(so_far, "text", text_at(text, *path), "json")
         elif isinstance(kind, str) and kind in MISTRAL_OPAQUE_CHUNKS:
             self._block(so_far, "opaque", holds=text_at(text, *path))
         else:
@@ -198,12 +199,12 @@ class ChatReader:
                     self._prose(so_far, "thinking", said)
             elif kind == "reference":
                 reference = text_at(text, *path, "thinking", place) if isinstance(inner, list) else ""
-                self._prose(so_far, "thinking", reference, kept=False)
+                self._prose(so_far, "thinking", reference, "json")
             elif part is not None:
                 self.turn.find("unknown_event", "a part of thinking of an unknown type")
         signature = chunk.get("signature")
         if isinstance(signature, str) and signature:
-            self._prose(so_far, "thinking", signature, kept=False)
+            self._prose(so_far, "thinking", signature, "word")
 
     # -- calls --------------------------------------------------------------------------------------------------------
 

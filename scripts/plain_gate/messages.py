@@ -44,7 +44,6 @@ DELTAS: dict[object, tuple[str, tuple[str, ...]]] = {
 }
 """Type of a delta: the field with what it adds, and the kinds of block that take it."""
 BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
-KEPT_AS_TEXT = ("text", "thinking", "partial_json")
 
 Json = dict[str, Any]
 
@@ -70,7 +69,7 @@ class MessagesReader:
         elif name in BLOCK_EVENTS:
             self._block_event(event, text)
         elif name == "message_delta":
-            self._usage(event.get("usage"))
+            self._usage(event, text)
             self._stop(as_object(event.get("delta")))
         elif name == "message_stop":
             self.turn.end()
@@ -90,21 +89,19 @@ class MessagesReader:
                 self.turn.find("identity_collision", "a second message_start")
             return
         self.message_id = ident
-        self._usage(message.get("usage"))
+        if ident:
+            self.turn.name_response(ident)
+        self._usage(message, text, "message")
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else []):  # of a message that comes whole
             self._block_start(index, as_object(block), text, ("message", "content", index))
             self.turn.close(0, index)
         self._stop(message)
 
-    def _usage(self, usage: object) -> None:
-        """Later counts replace earlier ones, field by field."""
+    def _usage(self, holder: Json, text: str, *path: str) -> None:
+        usage = holder.get("usage")
         if isinstance(usage, dict):
-            if self.turn.usage is None:
-                self.turn.usage = usage
-            else:
-                counted = {name: value for name, value in usage.items() if value is not None}
-                self.turn.usage = {**self.turn.usage, **counted}
+            self.turn.count(usage, text_at(text, *path, "usage"), add=True)
 
     def _stop(self, holder: Json) -> None:
         """Several message_delta may come and repeat the reason; another reason contradicts."""
@@ -113,7 +110,8 @@ class MessagesReader:
             return
         self.stop_reason = reason
         stop = STOPS.get(reason, "unknown") if isinstance(reason, str) else "unknown"
-        self.turn.stop(0, stop, refused=reason == "refusal")
+        words = identity(as_object(holder.get("stop_details")).get("explanation")) or ""
+        self.turn.stop(0, stop, refusal=words if reason == "refusal" else None)
 
     # -- blocks -------------------------------------------------------------------------------------------------------
 
@@ -153,9 +151,9 @@ class MessagesReader:
             if isinstance(said, str) and said:
                 self.turn.add(0, index, said)
             if kind == "thinking" and isinstance(signature, str) and signature:
-                self.turn.add(0, index, signature, kept=False)
+                self.turn.add(0, index, signature, "word")
             for place in range(len(citations) if kind == "text" and isinstance(citations, list) else 0):
-                self.turn.add(0, index, text_at(text, *path, "citations", place), kept=False)
+                self.turn.add(0, index, text_at(text, *path, "citations", place), "json")
 
     def _delta(self, index: int, delta: Json, text: str) -> None:
         slot, word = f"0/{index}", delta.get("type")
@@ -166,9 +164,9 @@ class MessagesReader:
         if self.kinds.get(index, kinds[0]) not in kinds:
             self.turn.find("missing_slot", "a delta of another kind than its block", slot=slot)
         elif name in ("", "citation"):
-            self.turn.add(0, index, text_at(text, "delta", *([name] if name else [])), kept=False)
+            self.turn.add(0, index, text_at(text, "delta", *([name] if name else [])), "json")
         elif isinstance(delta.get(name), str):
-            self.turn.add(0, index, delta[name], kept=name in KEPT_AS_TEXT)
+            self.turn.add(0, index, delta[name], "word" if name == "signature" else "text")
         else:
             self.turn.find("unknown_event", "a delta without its text", slot=slot)
 

@@ -107,6 +107,16 @@ def depth(value: object) -> int:
     return deepest
 
 
+def is_too_deep(text: str) -> bool:
+    """Of JSON that is kept as it is, to be given back: deeper than arguments may be, it could not be written again."""
+    if text.count("{") + text.count("[") <= DEPTH_MAX:
+        return False
+    try:
+        return depth(read_value(text)[0]) > DEPTH_MAX
+    except Refused:
+        return True
+
+
 # -- exact texts: what a provider wrote is judged and reported as written, never as written again ----------------------
 
 

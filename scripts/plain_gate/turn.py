@@ -6,16 +6,19 @@ twice, or for something that never began is a finding. Nothing is run unless all
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plain_gate.strict_json import BYTES_MAX, Refused, read_arguments, read_value, utf8_length
+from plain_gate.strict_json import BYTES_MAX, DEPTH_MAX, Refused, is_too_deep, read_arguments, read_value, utf8_length
 from plain_gate.tool_schema import ToolSchema
 
 TURN_BYTES_MAX = 720_000
 BLOCKS_MAX = 1024
-CALL_ID_CHARACTERS_MAX = 256
+IDENTITY_CHARACTERS_MAX = 256
+"""Of the id or name of a call, and of a response id that is kept."""
+USAGE_CHARACTERS_MAX = 65_536
 
 CALL, SERVER_CALL = "tool_call", "server_tool_call"
 
@@ -115,12 +118,19 @@ class Turn:
         else:
             self._blocks += 1
             blocks[number] = Block(kind, number, label, self.event, ident, name)
-            self.has_room(holds)
+            if self.has_room(holds):
+                self._check_depth(holds)
+            if any(word is not None and len(word) > IDENTITY_CHARACTERS_MAX for word in (ident, name)):
+                self.find("too_large", f"an id or name of more than {IDENTITY_CHARACTERS_MAX} characters", slot=label)
 
-    def add(self, choice: int, number: int, text: str, *, kept: bool = True) -> None:
-        """More of a block. kept: whether it belongs to the block's text; signatures, citations and the like do not."""
+    def add(self, choice: int, number: int, text: str, use: str = "text") -> None:
+        """More of a block. use: `text` is what it says or asks; `json` and `word` (a signature) are kept beside it."""
         block = self._running(choice, number, "a piece")
-        if block is None or not text or not self.has_room(text) or not kept:
+        if block is None or not text or not self.has_room(text):
+            return
+        if use == "json":
+            self._check_depth(text)
+        if use != "text":
             return
         block.pieces.append(text)
         block.length_bytes += utf8_length(text)
@@ -158,15 +168,38 @@ class Turn:
             return False
         return True
 
+    def _check_depth(self, text: str) -> None:
+        if is_too_deep(text):
+            self.find("too_large", f"JSON that is kept is nested deeper than {DEPTH_MAX} levels")
+
+    def count(self, usage: dict[str, Any], text: str, *, add: bool = False) -> None:
+        """The provider's count of tokens. text: the same as received. add: to what was counted, field by field."""
+        if is_too_deep(text):
+            self._check_depth(text)
+            return
+        if add and self.usage is not None:
+            usage = {**self.usage, **{name: value for name, value in usage.items() if value is not None}}
+            text = json.dumps(usage, ensure_ascii=False, separators=(",", ":"))
+        if len(text) > USAGE_CHARACTERS_MAX:
+            self.find("too_large", f"the usage has more than {USAGE_CHARACTERS_MAX} characters")
+        else:
+            self.usage = usage
+
+    def name_response(self, ident: str) -> None:
+        """The provider's id of the response; nothing rests on it."""
+        if len(ident) > IDENTITY_CHARACTERS_MAX:
+            self.find("too_large", "the response id is too long to be kept", severity="note")
+
     # -- its end ------------------------------------------------------------------------------------------------------
 
-    def stop(self, choice: int, stop_class: str, *, refused: bool = False) -> None:
-        """The provider says why it stops."""
+    def stop(self, choice: int, stop_class: str, *, refusal: str | None = None) -> None:
+        """The provider says why it stops. refusal: its words where it declares what came before void."""
         if self._is_over(choice):
             self.find("duplicate_terminal", "a stop reason after the end of the turn", slot=str(choice))
         else:
             self.choices.setdefault(choice, Choice()).stop = stop_class
-            self.refused = refused
+            self.refused = refusal is not None
+            self.has_room(refusal or "")
 
     def end(self) -> None:
         """The provider's mark behind the whole message."""
@@ -274,8 +307,6 @@ class Judgement:
                 self._find("missing_identity", "a call without an id", block)
             elif block.ident in seen:
                 self._find("duplicate_call_id", "two calls have the same id", block)
-            elif len(block.ident) > CALL_ID_CHARACTERS_MAX:
-                self._find("too_large", f"a call id of more than {CALL_ID_CHARACTERS_MAX} characters", block)
             else:
                 seen.add(block.ident)
             if block.name is None:

@@ -210,6 +210,31 @@ class Limits(unittest.TestCase):
         turn.add(0, 0, "x")
         self.assertEqual((self.codes(turn), turn.choices[0].blocks[0].text), (["too_large"], ""))
 
+    def test_ids_names_usage_and_what_is_kept_verbatim(self):
+        deep, flat = '{"a":' * 65 + "1" + "}" * 65, '{"a":' * 64 + "1" + "}" * 64
+        for code, step in (
+            (None, lambda turn: turn.begin(0, 0, CALL, 0, "c" * 256, "n" * 256)),
+            ("too_large", lambda turn: turn.begin(0, 0, CALL, 0, "c" * 257, "n")),
+            ("too_large", lambda turn: turn.begin(0, 0, CALL, 0, "c", "n" * 257)),
+            (None, lambda turn: turn.begin(0, 0, "opaque", 0, holds=flat)),
+            ("too_large", lambda turn: turn.begin(0, 0, "opaque", 0, holds=deep)),
+            (None, lambda turn: turn.count({"a": 1}, '"' + "x" * 65_534 + '"')),
+            ("too_large", lambda turn: turn.count({"a": 1}, '"' + "x" * 65_535 + '"')),
+            ("too_large", lambda turn: turn.count({"a": 1}, deep)),
+            (None, lambda turn: turn.stop(0, "filtered", refusal="x" * TURN_BYTES_MAX)),
+            ("too_large", lambda turn: turn.stop(0, "filtered", refusal="x" * (TURN_BYTES_MAX + 1))),
+        ):
+            turn = Turn(blocks_need_an_end=False)
+            step(turn)
+            self.assertEqual(self.codes(turn), [code] if code else [])
+        for use, codes in (("text", []), ("word", []), ("json", ["too_large"])):
+            turn = Turn(blocks_need_an_end=False)
+            turn.begin(0, 0, "text", 0)
+            turn.add(0, 0, deep, use)
+            self.assertEqual((self.codes(turn), turn.choices[0].blocks[0].text), (codes, deep if use == "text" else ""))
+        turn.name_response("r" * 257)
+        self.assertEqual((self.codes(turn), turn.findings[-1]["severity"]), (["too_large"] * 2, "note"))
+
     def test_blocks_of_a_turn(self):
         turn = Turn(blocks_need_an_end=False)
         for number in range(BLOCKS_MAX + 1):

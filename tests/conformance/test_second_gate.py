@@ -98,6 +98,7 @@ def test_both_say_the_same_of_a_file_that_holds_no_stream(data: bytes, plain: Ca
 # -- generated streams -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(600)  # four seconds on an idle machine
 @pytest.mark.parametrize("profile", PROFILES)
 def test_both_say_the_same_of_generated_streams(profile: str, plain: Callable[[bytes], Report]) -> None:
     statuses, codes, done = Counter[str](), Counter[str](), Counter[str]()
@@ -138,8 +139,32 @@ def chat(*deltas: object, finish: str = "stop") -> bytes:
     return json.dumps({"profile": "openai", "tool_schemas": {"any": {"type": "object"}}, "chunks": chunks}).encode()
 
 
-def call(arguments: str) -> object:
-    return {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "any", "arguments": arguments}}]}
+def call(arguments: str, name: str = "any") -> object:
+    return {"tool_calls": [{"index": 0, "id": "c", "function": {"name": name, "arguments": arguments}}]}
+
+
+def closing(**more: object) -> bytes:
+    """A text turn of Anthropic with something in its message_delta, or a block with something in it."""
+    block = {"type": "container_upload", "held": more.pop("held", 1)}
+    events: list[Report] = [
+        {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": more.pop("stop", "end_turn"), **more.pop("delta", {})},
+            **more,
+        },
+        {"type": "message_stop"},
+    ]
+    return json.dumps({"profile": "anthropic", "events": events}).encode()
+
+
+def nested(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 def padded(size: int) -> str:
@@ -147,6 +172,13 @@ def padded(size: int) -> str:
 
 
 AT_MOST = {
+    "verbatim": (closing(held=nested(63)), closing(held=nested(64))),
+    "usage, deep": (closing(usage={"a": nested(63)}), closing(usage={"a": nested(64)})),
+    "usage, long": (closing(usage={"a": "x" * 65_511}), closing(usage={"a": "x" * 65_512})),
+    "refusal": tuple(
+        closing(stop="refusal", delta={"stop_details": {"explanation": "x" * size}}) for size in (719_000, 720_001)
+    ),
+    "name": (chat(call("{}", "n" * 256), finish="tool_calls"), chat(call("{}", "n" * 257), finish="tool_calls")),
     "text of a turn": (chat({"content": "é" * 360_000}), chat({"content": "é" * 360_000}, {"content": "x"})),
     "arguments": (chat(call(padded(512_000)), finish="tool_calls"), chat(call(padded(512_001)), finish="tool_calls")),
     "blocks": (
