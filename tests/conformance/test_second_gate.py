@@ -261,6 +261,7 @@ def test_it_imports_the_standard_library_and_itself_alone() -> None:
     assert {name for name in foreign if not name.startswith("plain_gate.")} == set()
 
 
+@pytest.mark.timeout(600)
 def test_its_own_tests_pass_without_any_package() -> None:
     done = subprocess.run(
         [sys.executable, "-S", "-m", "unittest", "discover", "-s", "scripts/tests"],
