@@ -3,14 +3,15 @@
 python -m benchmarks open-streams [STREAMS]
 
 The real handler and scripts on a Redis (TURNGATE_KAFKA and TURNGATE_REDIS, or the embedded one), fed without a broker:
-the same frames go through 100 open streams at a time and through all of them open at once. Memory is measured in a
-process of its own, by tracemalloc (bytes of Python objects) and as growth of the resident set.
+the same frames go through 100 open streams at a time and through all of them open at once, in turns. Memory is what
+tracemalloc counts, all objects of Python.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import multiprocessing
 import os
 import statistics
@@ -36,9 +37,11 @@ from turngate.runtime.redis.scripts import Scripts
 STREAMS = 20_000
 FEW = 100
 FRAMES = 4
-"""Event frames of each stream: the first binds its handle in Redis."""
-ROUNDS = 3
-BATCH = 500
+"""Event frames of each stream while memory is measured."""
+ROUNDS = 5
+SETS = 20
+"""Of FEW streams each, in a round."""
+BATCH = 100
 TOPIC = "stream-events"
 
 
@@ -79,50 +82,59 @@ async def partition(redis: Redis, prefix: str) -> AsyncGenerator[Partition]:
     await handler.stop()
 
 
-def rounds_of(attempts: Sequence[Attempt], events: list[str]) -> tuple[list[Output], list[Output]]:
-    """(begins, event frames: the first of every stream, then the second of every stream, and so on)."""
+async def costs(redis: Redis, prefix: str, streams: int) -> list[tuple[float, float]]:
+    """Microseconds of processor time an event, with few streams open and with all of them, in turns.
+
+    A step holds one frame of each of FEW streams in both cases; begins and the frames that bind handles are not timed.
+    """
+    events = chat(16 * (ROUNDS + 2))[: 16 * (ROUNDS + 1)]
+    attempts = await open_attempts(redis, prefix, streams + ROUNDS * FEW * SETS)
+    found: list[tuple[float, float]] = []
+    async with partition(redis, prefix) as full:
+        for at in range(0, streams, BATCH):
+            await full.step(frames_at(attempts[at : min(at + BATCH, streams)], events, 0, 1))
+        for number in range(1, ROUNDS + 1):
+            few = 0.0
+            for at in range(streams + (number - 1) * FEW * SETS, streams + number * FEW * SETS, FEW):
+                async with partition(redis, prefix) as several:
+                    await several.step(frames_at(attempts[at : at + FEW], events, *range(number + 1)))
+                    few += await several.step(frames_at(attempts[at : at + FEW], events, number + 1))
+            many = await full.step(frames_at(attempts[:streams], events, number + 1))
+            found.append((few / (FEW * SETS * 16) * 1e6, many / (streams * 16) * 1e6))
+    return found
+
+
+def frames_at(attempts: Sequence[Attempt], events: list[str], *numbers: int) -> list[Output]:
+    """The frames of these numbers of every stream, 0 being `begin`: one number after the other."""
     streams = [attempt.frames(events, ended=False) for attempt in attempts]
-    return [stream[0] for stream in streams], [stream[n] for n in range(1, FRAMES + 1) for stream in streams]
+    return [stream[number] for number in numbers for stream in streams]
 
 
-async def per_event_us(redis: Redis, prefix: str, attempts: Sequence[Attempt], open_at_once: int) -> float:
-    """Cost of an event while so many streams are open, all frames being the same."""
-    events = chat(400)[: 16 * FRAMES]
-    spent = 0.0
-    for at in range(0, len(attempts), open_at_once):
-        async with partition(redis, prefix) as several:
-            begins, frames = rounds_of(attempts[at : at + open_at_once], events)
-            await several.step(begins)
-            spent += await several.step(frames)
-    return spent / (len(attempts) * len(events)) * 1e6
+def text_bytes(events: Sequence[str]) -> int:
+    """Of the answer's text in these chunks."""
+    deltas = [json.loads(event)["choices"][0]["delta"] for event in events]
+    return sum(len(delta.get("content") or "") for delta in deltas)
 
 
 async def bytes_per_stream(redis: Redis, prefix: str, attempts: Sequence[Attempt]) -> tuple[float, float]:
-    """(what each further open stream adds to memory, of that what is buffered of its frames), in bytes.
-
-    Under tracemalloc the first is Python's own count, else the growth of the resident set.
-    """
+    """(what each further open stream adds to memory, of that what is buffered: raw frames and text), in bytes."""
     events = chat(400)[: 16 * FRAMES]
+    numbers = range(FRAMES + 1)
     async with partition(redis, prefix) as several:
         warm, cold = attempts[:BATCH], attempts[BATCH:]
-        for out in rounds_of(warm, events):
-            await several.step(out)
+        await several.step(frames_at(warm, events, *numbers))
         before, buffered = _memory_bytes(), 0
         for at in range(0, len(cold), BATCH):
-            begins, frames = rounds_of(cold[at : at + BATCH], events)
-            await several.step(begins)
+            frames = frames_at(cold[at : at + BATCH], events, *numbers)
             await several.step(frames)
-            buffered += sum(len(out.value) for out in (*begins, *frames))
-            del begins, frames
+            buffered += sum(len(out.value) for out in frames) + BATCH * text_bytes(events)
+            del frames
         return (_memory_bytes() - before) / len(cold), buffered / len(cold)
 
 
 def _memory_bytes() -> int:
     gc.collect()
-    if tracemalloc.is_tracing():
-        return tracemalloc.get_traced_memory()[0]
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return tracemalloc.get_traced_memory()[0]
 
 
 async def memory(redis_url: str, streams: int) -> tuple[float, float]:
@@ -135,45 +147,30 @@ async def memory(redis_url: str, streams: int) -> tuple[float, float]:
         await redis.aclose()
 
 
-def _memory(redis_url: str, streams: int, traced: bool) -> tuple[float, float]:
-    if traced:
-        tracemalloc.start()
+def _memory(redis_url: str, streams: int) -> tuple[float, float]:
+    tracemalloc.start()
     return asyncio.run(memory(redis_url, streams))
 
 
-def memory_table(redis_url: str, streams: int) -> None:
-    print(f"{'memory of an open stream':<34}{'bytes':>9}{'buffered':>10}{'above':>9}")
-    for traced, name in ((True, "Python objects (tracemalloc)"), (False, "resident set")):
-        # A process each: what one has freed the other must not find.
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            size, buffered = pool.apply(_memory, (redis_url, streams, traced))
-        print(f"{name:<34}{size:>9,.0f}{buffered:>10,.0f}{size - buffered:>9,.0f}", flush=True)
-
-
-async def costs(redis_url: str, streams: int) -> list[tuple[float, float]]:
-    """Per round the cost of an event with few streams open and with all of them, one after the other."""
+async def on_redis(redis_url: str, streams: int) -> list[tuple[float, float]]:
     redis = Redis.from_url(redis_url)
-    found: list[tuple[float, float]] = []
     try:
-        for number in range(ROUNDS):
-            costs: dict[int, float] = {}
-            for open_at_once in (FEW, streams) if number % 2 == 0 else (streams, FEW):
-                prefix = f"bench{number}-{open_at_once}"
-                attempts = await open_attempts(redis, prefix, streams)
-                costs[open_at_once] = await per_event_us(redis, prefix, attempts, open_at_once)
-                await redis.flushdb()
-            found.append((costs[FEW], costs[streams]))
+        return await costs(redis, f"bench{os.getpid()}", streams)
     finally:
+        await redis.flushdb()
         await redis.aclose()
-    return found
 
 
 def main(streams: int = STREAMS) -> int:
     stack = open_stack("benchmarks")
     stack.start_sync()
     try:
-        memory_table(stack.redis_url, streams)
-        found = asyncio.run(costs(stack.redis_url, streams))
+        # In a process of its own: tracemalloc slows down what is timed.
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            size, buffered = pool.apply(_memory, (stack.redis_url, streams))
+        print(f"memory of an open stream: {size:,.0f} bytes, {buffered:,.0f} of them buffered frames and text, "
+              f"{size - buffered:,.0f} above", flush=True)  # fmt: skip
+        found = asyncio.run(on_redis(stack.redis_url, streams))
     finally:
         stack.stop_sync()
     few, many = (statistics.median(costs) for costs in zip(*found, strict=True))

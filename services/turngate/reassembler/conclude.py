@@ -82,7 +82,10 @@ class Conclusions:
         view: AttemptView,
         outcome: Outcome,
     ) -> list[Output] | None:
-        spec = decode_model(OperationSpec, stream.spec)
+        if not view.state:
+            return self._refused(record, frame, "unknown_operation")
+        # Both are fixed with the operation; the script compares the digest of the manifest the stream began with.
+        spec = decode_model(OperationSpec, view.spec)
         turn = _turn(stream, spec, view, outcome)
         digest = turn_digest(turn)
         at_ms = record.timestamp_ms
@@ -102,6 +105,9 @@ class Conclusions:
         reason = reply[1].decode()
         if reason == "cancelled":
             return None
+        return self._refused(record, frame, reason)
+
+    def _refused(self, record: InputRecord, frame: EndFrame | ResolveFrame, reason: str) -> list[Output]:
         self._metrics.canonical_conflicts.labels(reason=reason).inc()
         return self._quarantine.put(record, _ref(frame), reason)
 
@@ -197,7 +203,7 @@ def _turn(stream: OpenStream, spec: OperationSpec, view: AttemptView, outcome: O
     return build_assistant_turn(
         view.head_digest,
         spec=spec,
-        manifest=decode(DispatchManifest, stream.manifest),
+        manifest=decode(DispatchManifest, view.manifest),
         revision=spec.base_revision + 1,
         generation=stream.generation,
         relay=stream.relay,

@@ -316,8 +316,6 @@ class ReassemblerHandler:
         return OpenStream(
             key=record.key or b"",
             operation_id=spec.operation_id,
-            spec=view.spec,
-            manifest=view.manifest,
             manifest_digest=manifest.manifest_digest,
             tools=tools,
             generation=ref.generation,

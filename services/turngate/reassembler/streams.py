@@ -45,17 +45,15 @@ def _no_frames() -> list[KeptFrame]:
 
 @dataclass(slots=True)
 class OpenStream:
-    """One relay being reassembled. There may be tens of thousands: what is rarely needed is kept as bytes.
+    """One relay being reassembled. There may be tens of thousands: what Redis tells at the end is not kept here.
 
-    spec, manifest: as Redis gave them. first_offset: of the oldest frame of the attempt that is still needed. bound:
+    first_offset: of the oldest frame of the attempt that is still needed. bound:
     whether the handle is, in Redis. foreign: set once a script refused the stream; its frames then only go to
     quarantine. kept: its raw frames, up to the quarantine limit, for the case that the turn is blocked.
     """
 
     key: bytes
     operation_id: str
-    spec: bytes
-    manifest: bytes
     manifest_digest: str
     tools: Toolset | None
     generation: int

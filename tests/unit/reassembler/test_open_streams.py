@@ -13,7 +13,7 @@ from turngate.schemas.quarantine import QUARANTINE_BYTES_MAX
 def stream(operation: str, first_offset: int) -> OpenStream:
     nothing = cast(Any, None)
     return OpenStream(
-        key=b"t/c", operation_id=operation, spec=b"", manifest=b"", manifest_digest="", tools=None, generation=1,
+        key=b"t/c", operation_id=operation, manifest_digest="", tools=None, generation=1,
         relay=1, first_offset=first_offset, assembler=nothing, events=nothing,
     )  # fmt: skip
 
