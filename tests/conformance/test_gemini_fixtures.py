@@ -9,8 +9,9 @@ from typing import cast
 import pytest
 
 from turngate.cli.app import run_command_line
-from turngate.domain.stream.conformance import Fixture, body_payloads, exit_code, judge_fixture, read_fixture
-from turngate.domain.stream.sse_text import array_payloads, bare_json_as_data, data_payloads
+from turngate.domain.stream.body import body_payloads
+from turngate.domain.stream.conformance import Fixture, exit_code, judge_fixture, read_fixture
+from turngate.domain.stream.sse_text import data_payloads
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SCHEMAS: dict[str, object] = json.loads((FIXTURES / "tools.json").read_bytes())
@@ -90,7 +91,7 @@ def test_an_array_that_is_cut_runs_nothing_wherever_it_is_cut(capsys: pytest.Cap
     body = (FIXTURES / "gemini-array.body").read_bytes().strip()
     for cut in range(1, len(body)):
         if body[cut] & 0xC0 != 0x80:
-            fixture = Fixture("gemini", SCHEMAS, array_payloads(body[:cut]), None, None, "")
+            fixture = Fixture("gemini", SCHEMAS, body_payloads(body[:cut], "gemini"), None, None, "")
             assert judge_fixture(fixture)["executable"] is False
 
 
@@ -108,7 +109,7 @@ def test_an_array_that_is_cut_runs_nothing_wherever_it_is_cut(capsys: pytest.Cap
     ],
 )
 def test_elements_of_an_array_body(body: str, events: list[str]) -> None:
-    assert array_payloads(body.encode()) == events
+    assert body_payloads(body.encode(), "gemini") == events
 
 
 def test_an_error_without_data_is_an_event_of_gemini_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,8 +123,7 @@ def test_an_error_without_data_is_an_event_of_gemini_alone(capsys: pytest.Captur
 
 @pytest.mark.parametrize("body", [b'data: {"a":\ndata: {"b":1}}\n\n: x\n\n', b"event: e\ndata: 1\n\n", b""])
 def test_a_body_without_bare_json_stays_as_it_is(body: bytes) -> None:
-    assert bare_json_as_data(body) == body
-    assert data_payloads(bare_json_as_data(body)) == data_payloads(body)
+    assert body_payloads(body, "gemini") == data_payloads(body)
 
 
 def test_a_bare_object_is_one_event() -> None:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from fuzz_choices import Choices
 
+from turngate.domain.stream.body import body_payloads
 from turngate.domain.stream.conformance import (
     Fixture,
     Report,
     UnreadableFixture,
-    body_payloads,
     judge_fixture,
     read_fixture,
 )

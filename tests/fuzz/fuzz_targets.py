@@ -28,11 +28,11 @@ from fuzz_streams import Base, bases, binary_bodies, by_profile, change, disturb
 from plain_reading import contradiction, plain_reading
 
 from turngate.domain.stream import Assembler, Limits, Outcome, Preview, StreamEnd, compile_toolset
+from turngate.domain.stream.body import SERVER_SENT, body_decoder, body_payloads
 from turngate.domain.stream.conformance import (
     Fixture,
     Report,
     UnreadableFixture,
-    body_payloads,
     judge_fixture,
     read_fixture,
 )
@@ -42,6 +42,7 @@ from turngate.domain.stream.sse_text import SseDecoder
 from turngate.domain.stream.strict_json import RejectedJson, parse_object
 from turngate.schemas.errors import Refused
 
+JSON = "application/json"
 INPUT_SECONDS_MAX = 5.0
 """Processor time of one input. The slowest take milliseconds; a fuzzer's instrumentation makes that tens."""
 
@@ -292,10 +293,7 @@ def _decoded(decoder: Any, whole: bytes, cuts: Sequence[int]) -> tuple[list[str]
     try:
         for a, b in pairwise(cuts):
             events += decoder.feed(whole[a:b])
-        if isinstance(decoder, EventStreamDecoder):
-            decoder.end()
-        else:
-            decoder.feed(b"")
+        events += decoder.end()
     except Refused as error:
         return events, error.code
     return events, None
@@ -324,6 +322,11 @@ def any_bytes(data: bytes) -> None:
     require(whole == _decoded(SseDecoder(1 << 20), raw, cuts), "where text is split makes a difference")
     try:
         events = body_payloads(raw, profile)
+        for kind in (SERVER_SENT, JSON):
+            decoder = body_decoder(profile, kind)
+            if decoder is not None:
+                again, straight = body_decoder(profile, kind), _decoded(decoder, raw, [0, len(raw)])
+                require(straight == _decoded(again, raw, cuts), "where a body is split makes a difference")
     except Refused:
         return
     judged(Fixture(profile, {"forecast": True}, events, None, None, ""))

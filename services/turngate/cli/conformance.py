@@ -16,12 +16,12 @@ from typing import Annotated, cast
 import typer
 
 from turngate.cli.redacted import write_redacted
+from turngate.domain.stream.body import body_payloads
 from turngate.domain.stream.conformance import (
     EXIT_UNREADABLE,
     Fixture,
     Report,
     UnreadableFixture,
-    body_payloads,
     exit_code,
     failed,
     judge_fixture,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import http.cookiejar
-import json
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,7 +18,10 @@ import httpx2
 import orjson
 
 from turngate.dispatcher.relays import Ended, MaySend, Relay
-from turngate.domain.stream.sse_text import EVENT_BYTES_MAX, SseDecoder
+from turngate.domain.adapters.normalisers import find_normaliser
+from turngate.domain.stream.body import SERVER_SENT, BodyDecoder, body_decoder, is_json, whole_object
+from turngate.domain.stream.findings import UnknownNormaliser
+from turngate.domain.stream.sse_text import EVENT_BYTES_MAX
 from turngate.runtime.endpoints import Endpoint
 from turngate.schemas.errors import ConfigurationError, Refused
 
@@ -110,8 +112,10 @@ class HttpProvider:
             return HttpStream.over(Ended("notSent"))
         except (httpx2.HTTPError, OSError) as error:
             return HttpStream.over(_broken(error, progress))
-        if 200 <= response.status_code < 300 and _media_type(response) == "text/event-stream":
-            return HttpStream.reading(response, self._limits)
+        if 200 <= response.status_code < 300:
+            decoder = body_decoder(relay.profile, _media_type(response), self._limits.event_bytes_max)
+            if decoder is not None:
+                return HttpStream.reading(response, self._limits, decoder)
         body, whole = await self._body(response)
         if 200 <= response.status_code < 300:
             return _no_stream(response, body if whole else b"")
@@ -162,9 +166,9 @@ class HttpStream:
         return cls(ended, events)
 
     @classmethod
-    def reading(cls, response: httpx2.Response, limits: HttpLimits) -> HttpStream:
+    def reading(cls, response: httpx2.Response, limits: HttpLimits, decoder: BodyDecoder) -> HttpStream:
         stream = cls(None)
-        stream._reader = asyncio.create_task(stream._read(response, limits))
+        stream._reader = asyncio.create_task(stream._read(response, limits, decoder))
         return stream
 
     async def batch(self) -> Sequence[str] | None:
@@ -192,22 +196,19 @@ class HttpStream:
     def _is_full(self, limits: HttpLimits) -> bool:
         return len(self._events) >= limits.waiting_events_max or self._waiting_bytes >= limits.waiting_bytes_max
 
-    async def _read(self, response: httpx2.Response, limits: HttpLimits) -> None:
+    async def _read(self, response: httpx2.Response, limits: HttpLimits, decoder: BodyDecoder) -> None:
         ended = Ended("reset")
-        decoder = SseDecoder(limits.event_bytes_max)
         try:
             async for chunk in response.aiter_bytes():
                 # Bytes are counted as they came: an event has no more of them as text.
                 self._waiting_bytes += len(chunk)
-                for event in decoder.feed(chunk):
-                    _bound(event, limits.event_bytes_max)
-                    self._events.append(event)
+                self._take(decoder.feed(chunk), limits.event_bytes_max)
                 if self._events:
                     self._changed.set()
                     if self._is_full(limits):
                         self._room.clear()
                         await self._room.wait()
-            decoder.feed(b"")
+            self._take(decoder.end(), limits.event_bytes_max)
             ended = Ended("eof")
         except (httpx2.TimeoutException, TimeoutError):
             ended = Ended("timeout")
@@ -223,6 +224,11 @@ class HttpStream:
                 self._ended = ended
                 self._changed.set()
 
+    def _take(self, events: Sequence[str], bytes_max: int) -> None:
+        for event in events:
+            _bound(event, bytes_max)
+            self._events.append(event)
+
 
 def _bound(event: str, bytes_max: int) -> None:
     """Raises Refused where the event's JSON text is too long; at most six bytes a character."""
@@ -237,13 +243,9 @@ def _media_type(response: httpx2.Response) -> str:
 def _no_stream(response: httpx2.Response, body: bytes) -> HttpStream:
     """A 2xx answer that is no event stream. A JSON object, such as an error in a server's own words, is one event for
     the gate to judge; anything else proves nothing."""
-    if _media_type(response) == "application/json" or _media_type(response).endswith("+json"):
-        try:
-            text = body.decode("utf-8")
-            if isinstance(json.loads(text), dict):
-                return HttpStream.over(Ended("eof"), (text,))
-        except (ValueError, RecursionError):
-            pass
+    text = whole_object(body) if is_json(_media_type(response)) else None
+    if text is not None:
+        return HttpStream.over(Ended("eof"), (text,))
     return HttpStream.over(Ended("http", response.status_code, "ambiguous"))
 
 
@@ -251,7 +253,7 @@ def _headers(relay: Relay) -> dict[str, str]:
     """All headers; the credential is read now and kept nowhere."""
     headers = {
         "content-type": "application/json",
-        "accept": "text/event-stream",
+        "accept": _accepted(relay.profile),
         **relay.endpoint.headers,
         **relay.headers,
         "x-turngate-operation": relay.operation_id,
@@ -260,6 +262,13 @@ def _headers(relay: Relay) -> dict[str, str]:
     if relay.endpoint.idempotent_replay:
         headers["idempotency-key"] = relay.idempotency_key
     return headers | _credential(relay.endpoint)
+
+
+def _accepted(profile: str) -> str:
+    try:
+        return find_normaliser(profile).facts.media_type
+    except UnknownNormaliser:
+        return SERVER_SENT
 
 
 def _credential(endpoint: Endpoint) -> dict[str, str]:

@@ -15,13 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from turngate.domain.adapters.normalisers import find_normaliser
 from turngate.domain.stream import rawjson
 from turngate.domain.stream.assembler import Assembler
 from turngate.domain.stream.eventstream import event_texts
 from turngate.domain.stream.findings import Finding, UnknownNormaliser
 from turngate.domain.stream.outcome import READING_FAULTS, Block, EndCause, Outcome, StreamEnd
-from turngate.domain.stream.sse_text import array_payloads, bare_json_as_data, data_payloads
 from turngate.domain.stream.toolset import compile_toolset
 
 Report = dict[str, object]
@@ -95,22 +93,6 @@ def _events(text: str, fields: Mapping[str, object]) -> tuple[list[str], str | N
     if fault is not None and (not isinstance(fault, str) or fault not in READING_FAULTS):
         raise UnreadableFixture("field fault must be a code of reading")
     return [_payload(item) for item in texts], fault if isinstance(fault, str) else None
-
-
-def body_payloads(body: bytes, profile: str) -> list[str]:
-    """The events of a recorded body, server-sent or, where the profile has them, framed as JSON.
-
-    Raises Refused (`invalid_unicode`).
-    """
-    try:
-        json_bodies = find_normaliser(profile).facts.json_bodies
-    except UnknownNormaliser:
-        json_bodies = False
-    if not json_bodies:
-        return data_payloads(body)
-    if body.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
-        return array_payloads(body)
-    return data_payloads(bare_json_as_data(body))
 
 
 def _payload(item: str) -> str:

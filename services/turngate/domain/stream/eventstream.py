@@ -74,13 +74,16 @@ class EventStreamDecoder:
         del self._buffer[:at]
         return events
 
-    def end(self) -> None:
-        """No more bytes will come. Raises Refused: `cut_frame` where they ended inside a message, or what `feed`
-        refused."""
+    def end(self) -> list[str]:
+        """No more bytes will come, and nothing more is complete.
+
+        Raises Refused: `cut_frame` where they ended inside a message, or what `feed` refused.
+        """
         if self._refused is None and self._buffer:
             self._refused = Refused("the bytes end inside a message", code="cut_frame")
         if self._refused is not None:
             raise self._refused
+        return []
 
     def _length(self, at: int) -> int:
         total, headers, crc = _PRELUDE.unpack_from(self._buffer, at)

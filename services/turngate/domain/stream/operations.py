@@ -188,6 +188,7 @@ class ProfileFacts:
     complete_with_calls: how a "complete" label beside complete calls is read.
     sentinels: event texts that are not JSON and carry nothing.
     json_bodies: a body may also be one JSON array of events, and an error may stand in it as bare JSON.
+    media_type: of the body that is asked for.
     stop_may_go_on: a stop without a call need not be the last; only the end of the body tells.
     """
 
@@ -197,6 +198,7 @@ class ProfileFacts:
     complete_with_calls: Literal["wrong", "forced", "tolerated"]
     sentinels: frozenset[str] = frozenset()
     json_bodies: bool = False
+    media_type: str = "text/event-stream"
     stop_may_go_on: bool = False
 
 

@@ -76,27 +76,6 @@ def elements(text: str, path: Sequence[str | int]) -> list[str] | None:
     return out
 
 
-def leading_elements(text: str) -> tuple[list[str], str | None]:
-    """The exact texts of the whole elements of a list, and what could not be read of it: None where the list is
-    whole."""
-    out: list[str] = []
-    at = _skip(text, _skip(text, 0) + 1)
-    if text.startswith("]", at):
-        return out, text[at + 1 :].strip() or None
-    while True:
-        try:
-            _, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return out, text[at:]
-        out.append(text[at:end])
-        at = _skip(text, end)
-        if text.startswith("]", at):
-            return out, text[at + 1 :].strip() or None
-        if not text.startswith(",", at):
-            return out, text[at:]
-        at = _skip(text, at + 1)
-
-
 def replaced(text: str, path: Sequence[str | int], value: str) -> str:
     """`text` with the value at `path` replaced, everything else byte for byte; unchanged where the path is
     absent."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from turngate.domain.stream import rawjson
 from turngate.schemas.errors import Refused
 
 EVENT_BYTES_MAX = 1024 * 1024
@@ -19,10 +18,17 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SseDecoder:
-    """Bytes in, data of dispatched events out. An event that no blank line has ended is never given out."""
+    """Bytes in, data of dispatched events out. An event that no blank line has ended is never given out.
 
-    def __init__(self, event_bytes_max: int = EVENT_BYTES_MAX) -> None:
+    bare_json: lines that begin as a JSON object where an event may begin, up to a blank line or the end of the body,
+    are an event too; so some servers put an error into a stream.
+    """
+
+    def __init__(self, event_bytes_max: int = EVENT_BYTES_MAX, *, bare_json: bool = False) -> None:
         self._event_bytes_max = event_bytes_max
+        self._bare_json = bare_json
+        self._fresh = True
+        self._bare = False
         self._line: list[bytes] = []
         self._line_bytes = 0
         self._data: list[bytes] = []
@@ -61,6 +67,18 @@ class SseDecoder:
                 raise
         return events
 
+    def end(self) -> list[str]:
+        """The body ended: an object without `data:` needs no blank line. Raises Refused as `feed` does."""
+        if self._refused is not None:
+            raise self._refused
+        events: list[str] = []
+        if self._bare_json:
+            last = self._whole(b"")
+            if self._bare or (self._fresh and last.startswith(b"{")):
+                self._take(last, events)
+                self._take(b"", events)
+        return events
+
     def _keep(self, part: bytes) -> None:
         if part:
             self._line.append(part)
@@ -85,6 +103,7 @@ class SseDecoder:
 
     def _take(self, line: bytes, events: list[str]) -> None:
         if line == b"":
+            self._fresh, self._bare = True, False
             if self._data:
                 data = b"\n".join(self._data)
                 self._data.clear()
@@ -94,44 +113,22 @@ class SseDecoder:
                 except UnicodeDecodeError:
                     raise Refused("an event is not UTF-8", code="invalid_unicode") from None
             return
+        if self._bare_json and self._is_bare(line):
+            self._data.append(line)
+            self._data_bytes += len(line)
+            return
         field, _, value = line.partition(b":")
         if field == b"data":
             self._data.append(value.removeprefix(b" "))
             self._data_bytes += len(line)
 
+    def _is_bare(self, line: bytes) -> bool:
+        self._bare = self._bare or (self._fresh and line.startswith(b"{"))
+        self._fresh = False
+        return self._bare
+
 
 def data_payloads(body: bytes) -> list[str]:
     """The data of every event of a whole recorded body, of any size. Raises Refused (`invalid_unicode`)."""
     decoder = SseDecoder(len(body))
-    events = decoder.feed(body)
-    decoder.feed(b"")
-    return events
-
-
-def array_payloads(body: bytes) -> list[str]:
-    """The elements of a body that is one JSON array. Raises Refused (`invalid_unicode`).
-
-    Of an array that is cut or followed by something, what remains unread comes last, as an event that no reader takes.
-    """
-    try:
-        text = body.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        raise Refused("the body is not UTF-8", code="invalid_unicode") from None
-    events, rest = rawjson.leading_elements(text)
-    return events if rest is None else [*events, rest]
-
-
-def bare_json_as_data(body: bytes) -> bytes:
-    """A body in which JSON objects may stand between the events without `data:`, with them as events too."""
-    out: list[bytes] = []
-    bare = False
-    fresh = True
-    lines = _LINE_END.split(body)
-    rest = lines.pop() if lines[-1] == b"" else None  # behind the last line end: no line, so no blank one
-    for line in lines:
-        bare = line != b"" and (bare or (fresh and line.startswith(b"{")))
-        fresh = line == b""
-        out.append(b"data: " + line if bare else line)
-    if bare:
-        return b"\n".join([*out, b"", b""])
-    return b"\n".join(out if rest is None else [*out, rest])
+    return [*decoder.feed(body), *decoder.end()]

@@ -14,7 +14,11 @@ NORMALISERS: tuple[NormaliserSpec, ...] = (
         "bedrock",
         1,
         ProfileFacts(
-            empty_arguments="object", end_mark=False, blocks_close_with_turn=False, complete_with_calls="wrong"
+            empty_arguments="object",
+            end_mark=False,
+            blocks_close_with_turn=False,
+            complete_with_calls="wrong",
+            media_type="application/vnd.amazon.eventstream",
         ),
         ConverseNormaliser,
     ),
