@@ -29,6 +29,10 @@ from turngate.schemas.turn import Turn, turn_digest
 TRIES_MAX = 8
 
 
+class OwnerLives(Exception):
+    """The frame says that the owner is gone, and the lease has been renewed since: it changes nothing."""
+
+
 class Conclusions:
     """Concludes attempts of one partition."""
 
@@ -57,7 +61,7 @@ class Conclusions:
         frame: EndFrame | ResolveFrame,
         stream: OpenStream | None,
     ) -> list[Output]:
-        """The outcome of an attempt at its `end` or `resolve` frame; nothing where it stays UNKNOWN."""
+        """The outcome of an attempt at its `end` or `resolve`; nothing where it stays UNKNOWN. Raises OwnerLives."""
         key = conversation_key(frame.tenant, frame.conversation)
         outcome: Outcome | None = None
         for _ in range(TRIES_MAX):
@@ -143,7 +147,9 @@ class Conclusions:
         if word == b"ok" and decision.state != "UNKNOWN":
             self._metrics.preview_retractions.labels(reason=decision.reason).inc()
             return outputs
-        if word == b"late" and reply[1] not in (b"lease_renewed", b"decided"):
+        if word == b"late" and reply[1] == b"lease_renewed":
+            raise OwnerLives
+        if word == b"late" and reply[1] != b"decided":
             return self._quarantine.put(record, _ref(frame), reply[1].decode())
         return []
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from turngate.domain.dispatch.retry import RetryPolicy
 from turngate.domain.stream import CompiledToolset, Preview, compile_toolset, joined
-from turngate.reassembler.conclude import Conclusions
+from turngate.reassembler.conclude import Conclusions, OwnerLives
 from turngate.reassembler.events import PREVIEW_HEADER, AttemptEvents
 from turngate.reassembler.frames import AttemptRef, Events, attempt_of, is_of, parse
 from turngate.reassembler.quarantine import FrameQuarantine
@@ -198,19 +198,9 @@ class ReassemblerHandler:
         stream = self._streams.get(ref.operation_id, ref.generation)
         if stream is not None and stream.key != record.key:
             return self._muted(muted, self._quarantine.put(record, ref, "other_conversation"))
-        if stream is None:
-            view = await self._view(record, ref)
-            refusal = self._refusal(record, ref, view)
-            if refusal == "consumed" and not self._reopens(record, ref, view):
-                return []
-            if refusal == "consumed":
-                refusal = None
-            if refusal is not None and muted:
-                return []
-            if refusal == "decided":
-                return await self._again(record, ref, view)
-            if refusal is not None:
-                return [*self._begun_below(record, ref, view), *self._quarantine.put(record, ref, refusal)]
+        refused = None if stream is not None else await self._refused(record, ref, muted)
+        if refused is not None:
+            return refused
         frame = parse(record)
         if not is_of(frame, ref):
             return self._muted(muted, self._quarantine.put(record, ref, "attempt_mismatch"))
@@ -218,10 +208,33 @@ class ReassemblerHandler:
             return self._muted(muted, await self._begin(record, ref, frame, stream))
         if isinstance(frame, Events):
             return self._muted(muted, await self._events(record, ref, frame, stream))
-        if muted:
+        if not muted:
+            return await self._end(record, ref, frame, stream)
+        if stream is not None and ref.relay >= stream.relay and await self._took_effect(record, ref, frame):
             self._streams.drop(ref.operation_id, ref.generation)
+        return []
+
+    async def _took_effect(self, record: InputRecord, ref: AttemptRef, frame: EndFrame | ResolveFrame) -> bool:
+        """Whether an `end` that a predecessor read ended its stream. One that only says that the owner's lease had run
+        out did not where it had been renewed meanwhile; then no note says that the attempt became UNKNOWN by it."""
+        if not isinstance(frame, EndFrame) or frame.cause != "ownerGone":
+            return True
+        view = await self._view(record, ref)
+        return ref.generation <= view.decided or (view.began == ref.generation and 0 <= view.began_at <= record.offset)
+
+    async def _refused(self, record: InputRecord, ref: AttemptRef, muted: bool) -> list[Output] | None:
+        """What a frame of an attempt that is not open here gives where it is not fed; None where it is."""
+        view = await self._view(record, ref)
+        refusal = self._refusal(record, ref, view)
+        if refusal is None:
+            return None
+        if refusal == "consumed":
+            return None if self._reopens(record, ref, view) else []
+        if muted:
             return []
-        return await self._end(record, ref, frame, stream)
+        if refusal == "decided":
+            return await self._again(record, ref, view)
+        return [*self._begun_below(record, ref, view), *self._quarantine.put(record, ref, refusal)]
 
     @staticmethod
     def _muted(muted: bool, outputs: list[Output]) -> list[Output]:
@@ -362,7 +375,8 @@ class ReassemblerHandler:
         if stream.foreign:
             return self._quarantine.put(record, ref, stream.foreign)
         stream.keep(record)
-        previews = stream.assembler.feed(frame.first_seq, frame.events)
+        # Kept until they are given: where the bind has to wait for Redis, the frame is fed again and shows nothing new.
+        stream.unshown += stream.assembler.feed(frame.first_seq, frame.events)
         handle = stream.assembler.handle
         if handle and not stream.bound:
             reply = await self._store.bind(
@@ -372,9 +386,8 @@ class ReassemblerHandler:
                 stream.foreign = reply[1].decode()
                 return self._quarantine.put(record, ref, stream.foreign)
             stream.bound = True
-        if not previews:
-            return []
-        return stream.events.previews(previews, ref.relay, record.timestamp_ms)
+        previews, stream.unshown = stream.unshown, ()
+        return stream.events.previews(previews, ref.relay, record.timestamp_ms) if previews else []
 
     # --- end and resolve -----------------------------------------------------------------------------------------
 
@@ -386,7 +399,10 @@ class ReassemblerHandler:
         if stream is not None and stream.foreign:
             self._streams.drop(ref.operation_id, ref.generation)
             return self._quarantine.put(record, ref, stream.foreign)
-        outputs = await self._conclusions.conclude(record, frame, stream)
+        try:
+            outputs = await self._conclusions.conclude(record, frame, stream)
+        except OwnerLives:
+            return []
         self._streams.drop(ref.operation_id, ref.generation)
         # What was looked up for this batch was so before the outcome.
         self._views.pop((ref.operation_id, record.key or b""), None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from turngate.domain.stream import Assembler, CompiledToolset, UnknownNormaliser
+from turngate.domain.stream import Assembler, CompiledToolset, Preview, UnknownNormaliser
 from turngate.reassembler.events import AttemptEvents
 from turngate.runtime.records import InputRecord
 from turngate.schemas.errors import Retryable
@@ -61,6 +61,7 @@ class OpenStream:
     first_offset: int
     assembler: Assembler
     events: AttemptEvents
+    unshown: tuple[Preview, ...] = ()
     bound: bool = False
     foreign: str = ""
     kept: list[KeptFrame] = field(default_factory=_no_frames)
