@@ -164,8 +164,7 @@ class ReassemblerHandler:
             if not isinstance(frame, Events) or not is_of(frame, ref):
                 break
             stream = found
-            stream.keep(record)
-            previews = stream.assembler.feed(frame.first_seq, frame.events)
+            previews = stream.feed(record, frame)
             if record.offset >= self._streams.muted_until:
                 shown += previews
             self._give(record, [])
@@ -374,9 +373,8 @@ class ReassemblerHandler:
             return self._quarantine.put(record, ref, "late_relay" if ref.relay < stream.relay else "no_begin")
         if stream.foreign:
             return self._quarantine.put(record, ref, stream.foreign)
-        stream.keep(record)
         # Kept until they are given: where the bind has to wait for Redis, the frame is fed again and shows nothing new.
-        stream.unshown += stream.assembler.feed(frame.first_seq, frame.events)
+        stream.unshown += stream.feed(record, frame)
         handle = stream.assembler.handle
         if handle and not stream.bound:
             reply = await self._store.bind(

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from turngate.domain.stream import Assembler, CompiledToolset, Preview, UnknownNormaliser
+from turngate.reassembler.closing import CLOSING_BYTES_MAX, closing_frames
 from turngate.reassembler.events import AttemptEvents
+from turngate.reassembler.frames import Events
 from turngate.runtime.records import InputRecord
 from turngate.schemas.errors import Retryable
 from turngate.schemas.manifest import DispatchManifest
@@ -66,16 +68,32 @@ class OpenStream:
     foreign: str = ""
     kept: list[KeptFrame] = field(default_factory=_no_frames)
     kept_bytes: int = 0
+    closing_bytes: int = 0
 
     def goes_on(self, key: bytes | None, relay: int) -> bool:
         """Whether a frame of that key and relay needs nothing but to be fed."""
         return self.bound and not self.foreign and self.relay == relay and self.key == key
 
-    def keep(self, record: InputRecord) -> None:
-        """Keeps a raw frame as long as the limit allows."""
+    def feed(self, record: InputRecord, frame: Events) -> tuple[Preview, ...]:
+        """One frame's events into the assembler, and the frame among those kept."""
+        before = self.assembler.closings
+        previews = self.assembler.feed(frame.first_seq, frame.events)
+        self.keep(record, closing=self.assembler.closings != before)
+        return previews
+
+    def keep(self, record: InputRecord, *, closing: bool = False) -> None:
+        """Keeps a raw frame as long as the limit allows; beyond it the events that close a turn, as own frames.
+
+        closing: whether the frame holds any.
+        """
         value = record.value or b""
         if self.kept_bytes + len(value) <= QUARANTINE_BYTES_MAX:
             self.kept.append((record.offset, value))
+        elif closing:
+            for part in closing_frames(value):
+                if self.closing_bytes + len(part) <= CLOSING_BYTES_MAX:
+                    self.kept.append((record.offset, part))
+                    self.closing_bytes += len(part)
         self.kept_bytes += len(value)
 
 

@@ -66,6 +66,11 @@ class Assembler:
         return self._spec.name
 
     @property
+    def closings(self) -> int:
+        """How often a terminal, a usage or an error has been read."""
+        return self._slots.closings
+
+    @property
     def handle(self) -> str | None:
         """The provider's response id, once seen."""
         return self._slots.handle

@@ -152,6 +152,9 @@ Operation = (
     Start | Identify | Delta | Whole | Replace | Stop | TurnStop | Reopen | TurnEnd | Usage | Handle | Failure | Note
 )
 
+CLOSING = (TurnStop, TurnEnd, Usage, Failure)
+"""What says how a turn ended and what it cost: of a stream in quarantine, every event that holds one is kept."""
+
 
 class Normaliser(Protocol):
     """The state of one relay's reading. Not shared between streams."""

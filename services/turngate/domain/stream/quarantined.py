@@ -76,15 +76,16 @@ class Case:
 
 
 def cases_of(records: Iterable[Kept]) -> list[Case]:
-    """The cases, the newest first. A record that was written twice counts once."""
-    groups: dict[str, dict[tuple[str, int, int], Kept]] = {}
+    """The cases, the newest first. A record that was written twice counts once; of one frame several parts may be
+    kept."""
+    groups: dict[str, dict[tuple[str, int, int, str], Kept]] = {}
     for one in records:
         record = one.record
         ident = parts_digest(
             record.key or "", record.operation_id or "", record.generation or 0, record.relay or 0,
             record.call_key or "", record.reason,
         )[:IDENT_CHARACTERS]  # fmt: skip
-        groups.setdefault(ident, {}).setdefault(one.place, one)
+        groups.setdefault(ident, {}).setdefault((*one.place, record.payload.digest), one)
     found = [Case(ident, tuple(sorted(group.values(), key=lambda one: one.place))) for ident, group in groups.items()]
     return sorted(found, key=lambda case: (-case.time_ms, case.ident))
 

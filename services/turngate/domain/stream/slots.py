@@ -136,6 +136,7 @@ class Slots:
         self.usage_at: tuple[str, tuple[str | int, ...]] | None = None
         self.event_index = 0
         self.delta_count = 0
+        self.closings = 0
 
     # -- findings --------------------------------------------------------------------------------------------
 
@@ -179,6 +180,8 @@ class Slots:
     def apply_outcome(self, operation: op.Operation) -> None:
         """Only what concerns the turn as a whole; all that is believed once events are known to be
         missing."""
+        if isinstance(operation, op.CLOSING):
+            self.closings += 1
         if isinstance(operation, op.TurnStop):
             self._turn_stop(operation)
         elif isinstance(operation, op.Reopen):
