@@ -89,5 +89,6 @@ def test_the_limits_are_the_codes() -> None:
     limits = Limits()
     assert shown == [
         toolschema.SIZE_MAX_BYTES, toolschema.NODES_MAX, toolschema.DEPTH_MAX, limits.turn_bytes,
-        limits.arguments_bytes, limits.depth, limits.blocks, limits.window_events,
+        limits.arguments_bytes, limits.depth, limits.blocks, limits.identity_characters,
+        limits.usage_characters, limits.window_events,
     ]  # fmt: skip
