@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from turngate.runtime.endpoints import Endpoint
 from turngate.runtime.records import Output
 from turngate.runtime.redis.registry import Toolsets
-from turngate.runtime.redis.scripts import Call, Scripts
+from turngate.runtime.redis.scripts import ROUND_TRIP_CALLS_MAX, Call, Scripts
 from turngate.schemas.codec import encode, encode_model
 from turngate.schemas.manifest import DispatchManifest, manifest_digest
 from turngate.schemas.requests import TurnOptions
@@ -66,8 +66,11 @@ async def open_attempts(redis: Redis, prefix: str, count: int) -> list[Attempt]:
     opened = [Call("recovery/open_v1", bucket, (replid, "token", 1)) for bucket in range(BUCKETS)]
     await Scripts(redis, prefix, "recovery").run_many(opened, 0)
     made = [_operation(number) for number in range(count)]
-    await Scripts(redis, prefix, "validator").run_many([_ready(spec) for spec, _ in made], 0)
-    await Scripts(redis, prefix, "dispatcher").run_many([_accepted(spec, man) for spec, man in made], 0)
+    validator, dispatcher = Scripts(redis, prefix, "validator"), Scripts(redis, prefix, "dispatcher")
+    for at in range(0, count, ROUND_TRIP_CALLS_MAX):
+        several = made[at : at + ROUND_TRIP_CALLS_MAX]
+        await validator.run_many([_ready(spec) for spec, _ in several], 0)
+        await dispatcher.run_many([_accepted(spec, man) for spec, man in several], 0)
     return [Attempt(spec.conversation, spec.operation_id, man.manifest_digest) for spec, man in made]
 
 
