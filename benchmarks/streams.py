@@ -82,4 +82,36 @@ def messages(deltas: int) -> list[str]:
     return events
 
 
-SHAPES = {"openai": chat, "openai-compat": chat, "anthropic": messages}
+def responses(deltas: int) -> list[str]:
+    """Responses events of the same content, numbered, with padding as the API sends it."""
+    events: list[str] = []
+
+    def event(name: str, **rest: object) -> None:
+        events.append(json.dumps({"type": name, **rest, "sequence_number": len(events)}, separators=(",", ":")))
+
+    output: list[dict[str, object]] = []
+    event("response.created", response={"id": "resp_1", "status": "in_progress", "output": []})
+    place: dict[str, object] = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    message: dict[str, object] = {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant"}
+    event("response.output_item.added", output_index=0, item={**message, "status": "in_progress", "content": []})
+    for n in range(deltas * 4 // 5):
+        event("response.output_text.delta", **place, delta=WORDS[n % len(WORDS)], logprobs=[], obfuscation="aXq0Ph7rQ2")
+    text = "".join(WORDS[n % len(WORDS)] for n in range(deltas * 4 // 5))
+    event("response.output_text.done", **place, text=text, logprobs=[])
+    output.append({**message, "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}]})
+    event("response.output_item.done", output_index=0, item=output[0])
+    for index, city in enumerate(("Oslo", "Bergen"), 1):
+        item = {"id": f"fc_{index}", "type": "function_call", "call_id": f"call_{index}", "name": "get_weather"}
+        event("response.output_item.added", output_index=index, item={**item, "arguments": ""})
+        place = {"item_id": f"fc_{index}", "output_index": index}
+        pieces = _arguments(city, deltas // 10)
+        for piece in pieces:
+            event("response.function_call_arguments.delta", **place, delta=piece, obfuscation="aXq0Ph7rQ2")
+        output.append({**item, "arguments": "".join(pieces), "status": "completed"})
+        event("response.function_call_arguments.done", **place, arguments="".join(pieces))
+        event("response.output_item.done", output_index=index, item=output[-1])
+    event("response.completed", response={"id": "resp_1", "status": "completed", "output": output, "usage": None})
+    return events
+
+
+SHAPES = {"openai": chat, "openai-compat": chat, "anthropic": messages, "openai-responses": responses}

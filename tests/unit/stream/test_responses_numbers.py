@@ -240,7 +240,7 @@ def test_a_run_ends_at_another_part_item_or_family() -> None:
     for change in (
         {"content_index": 1}, {"output_index": 1}, {"output_index": False}, {"content_index": False}, {"delta": ""},
         {"delta": 1}, {"type": "response.refusal.delta"}, {"sequence_number": 5}, {"sequence_number": None},
-        {"item_id": []},
+        {"sequence_number": 4.0}, {"item_id": []},
     ):  # fmt: skip
         assert more({**delta, "sequence_number": 4, **change}) is None
     assert more([]) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, cast
+from zlib import crc32
 
 from turngate.domain.adapters.openai_chat.normaliser_tables import is_tool_like
 from turngate.domain.adapters.openai_responses import normaliser_tables as tables
@@ -332,13 +333,16 @@ class ResponsesNormaliser:
         if part is None or part.block != delta.block or (field and (type(place) is not int or place < 0)):
             return None
         numbers, ids, seed = self._numbers, self._ids, delta_seed(name, index, place)
+        sums = numbers.sums
 
         def more(event: Any) -> str | None:
             try:  # whatever has another shape is for `event` to judge
                 if event["type"] != name or event["output_index"] != index or type(event["output_index"]) is not int:
                     return None
                 number, text = event.get("sequence_number"), event["delta"]
-                if number != numbers.due or type(number) is bool or numbers.waiting or part.done or item.done:
+                if number != numbers.due or (number is not None and type(number) is not int):
+                    return None
+                if numbers.waiting or part.done or item.done:
                     return None
                 if not text or type(text) is not str or ids.get(event.get("item_id"), index) != index:
                     return None
@@ -347,8 +351,11 @@ class ResponsesNormaliser:
             except (KeyError, TypeError, AttributeError):
                 return None
             data = text.encode("utf-8", "surrogatepass")
-            part.add(data, len(text))
-            numbers.taken(data, seed)
+            part.total = crc32(data, part.total)  # as `Part.add` and `Numbering.take` would
+            part.characters += len(text)
+            if number is not None:
+                numbers.due = number + 1
+                sums.append(crc32(data, seed))
             return text
 
         return more

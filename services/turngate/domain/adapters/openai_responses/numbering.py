@@ -22,13 +22,17 @@ Event = tuple[Json, str]
 
 
 class Numbering:
-    """Which event is due. due: the next number, None while no event had one."""
+    """Which event is due.
+
+    due: the next number, None while no event had one. sums: of every event passed, from the first number on.
+    waiting: what came ahead of its number.
+    """
 
     def __init__(self) -> None:
         self.due: int | None = None
         self.waiting: dict[int, Event] = {}
         self._base = 0
-        self._sums = array("I")
+        self.sums = array("I")
         self._characters = 0
 
     def take(self, event: Json, raw: str, out: list[op.Operation]) -> Sequence[Event]:
@@ -52,15 +56,9 @@ class Numbering:
             return ((event, raw),)
         return ((event, raw), *self._released())
 
-    def taken(self, data: bytes, seed: int) -> None:
-        """The due event was read elsewhere: a delta whose text is `data`, `seed` being `delta_seed` of its place."""
-        if self.due is not None:
-            self.due += 1
-            self._sums.append(zlib.crc32(data, seed))
-
     def _passed(self, event: Json, raw: str) -> None:
         self.due = (self.due or 0) + 1
-        self._sums.append(_sum(event, raw))
+        self.sums.append(_sum(event, raw))
 
     def _released(self) -> list[Event]:
         out: list[Event] = []
@@ -75,7 +73,7 @@ class Numbering:
         if number in self.waiting:
             known = _sum(*self.waiting[number])
         elif number >= self._base:
-            known = self._sums[number - self._base]
+            known = self.sums[number - self._base]
         else:
             out.append(op.Note("missing_events", "error", "an event from before the first one"))
             return
@@ -94,7 +92,7 @@ class Numbering:
         found: list[Event] = []
         while self.waiting:
             self.due = self._base = min(self.waiting)
-            del self._sums[:]
+            del self.sums[:]
             found += self._released()
         return found
 
