@@ -69,7 +69,8 @@ def test_an_output_index_and_a_known_item_id_that_name_two_items_block() -> None
 
 
 def test_an_id_of_two_items_tells_nothing() -> None:
-    events = json.loads(json.dumps(stream(call(0, "c1"), call(1, "c2"))).replace("fc_c2", "fc_c1"))
+    one, two = call(0, "c1"), call(1, "c2")
+    events = json.loads(json.dumps(stream(one[:1], two[:1], one[1:], two[1:])).replace("fc_c2", "fc_c1"))
     assert ran(judge(events)) == [("c1", "look", A), ("c2", "look", A)]
 
 
