@@ -41,7 +41,10 @@ async def test_the_count_belongs_to_a_position_and_outlives_the_counter(redis: R
 
     assert [await at("a@1"), await at("a@1"), await at("a@2")] == [Takeovers(1), Takeovers(2), Takeovers(1)]
     await RedisTakeoverCounter(redis, redis_prefix).suspect(GROUP, 0, "a/0@2")
-    assert [await at("a@2"), await at("a@2", 1)] == [Takeovers(2, "a/0@2"), Takeovers(1)]
+    assert [await at("a@2"), await at("a@2", 1)] == [Takeovers(2), Takeovers(1)], "it may have been killed by anybody"
+    assert await at("a@2") == Takeovers(3), "killed before anything was stepped"
+    await RedisTakeoverCounter(redis, redis_prefix).suspect(GROUP, 0, "a/0@2")
+    assert await at("a@2") == Takeovers(4, "a/0@2"), "the same record twice"
     await RedisTakeoverCounter(redis, redis_prefix).progressed(GROUP, 0)
     assert await at("a@2") == Takeovers(1)
     await RedisTakeoverCounter(redis, redis_prefix).suspect(GROUP, 0, "a/0@3")
@@ -99,7 +102,7 @@ async def test_a_record_that_kills_its_process_is_found_and_the_partition_goes_o
         while (await lab.committed("turn-requests", 0)).offset < 3:
             assert time.monotonic() < deadline, (tmp_path / "dying.log").read_text()[-2000:]
             await asyncio.sleep(0.2)
-        assert supervisor.starts("dying") == 4, "three deaths, then it is known who kills"
+        assert supervisor.starts("dying") == 5, "four deaths, two of them with its name on file: then it is known"
         await lab.produce("turn-requests", [(key, b"3", None)])
         while (await lab.committed("turn-requests", 0)).offset < 4:
             assert time.monotonic() < deadline, (tmp_path / "dying.log").read_text()[-2000:]
@@ -108,4 +111,4 @@ async def test_a_record_that_kills_its_process_is_found_and_the_partition_goes_o
     origin = {"topic": "turn-requests", "partition": 0, "offset": 0}
     assert [(letter["reason"], letter["origin"]) for letter in letters] == [("kills_worker", origin)]
     assert sorted(await lab.values("verdicts")) == [b"1", b"2", b"3", b"beside", b"beside", b"beside"]
-    assert supervisor.starts("dying") == 4
+    assert supervisor.starts("dying") == 5

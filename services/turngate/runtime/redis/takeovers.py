@@ -14,10 +14,17 @@ KEEP_MS = 24 * 3_600_000
 """Since the last take-over or suspicion."""
 
 TAKEN_OVER = """#!lua
-local stored = redis.call('HMGET', KEYS[1], 'at', 'count', 'suspect')
+-- Anybody may be killed while a record is stepped: it is the culprit where that has happened twice in a row.
+local stored = redis.call('HMGET', KEYS[1], 'at', 'count', 'suspect', 'before')
 local count, suspect = 1, ''
 if stored[1] == ARGV[1] then
-  count, suspect = tonumber(stored[2]) + 1, stored[3] or ''
+  count = tonumber(stored[2]) + 1
+  if stored[3] and stored[3] == stored[4] then
+    suspect = stored[3]
+  elseif stored[3] then
+    redis.call('HSET', KEYS[1], 'before', stored[3])
+    redis.call('HDEL', KEYS[1], 'suspect')
+  end
 else
   redis.call('DEL', KEYS[1])
 end
