@@ -13,10 +13,9 @@ MAX_SAFE_INTEGER = 2**53 - 1
 NAME_LENGTH_MAX = 128
 """Of a tenant's or a conversation's name, in characters; they are ASCII."""
 
-Name = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=NAME_LENGTH_MAX, pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:@+-]*$"),
-]
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~:@+-]*$"
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_LENGTH_MAX, pattern=NAME_PATTERN)]
 """An identifier of ours that appears inside keys: tenant, conversation, endpoint. No slash, no pipe."""
 
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=256)]

@@ -20,7 +20,7 @@ from turngate.runtime.handlers import PartitionHandler
 from turngate.runtime.health import serve_http
 from turngate.runtime.logging import Log, configure_logging
 from turngate.runtime.metrics import Metrics
-from turngate.runtime.settings import Settings, load_settings
+from turngate.runtime.settings import Settings, load_settings, strangers
 from turngate.runtime.takeovers import TakeoverCounter
 from turngate.runtime.worker import Worker
 from turngate.schemas.errors import ConfigurationError, Retryable
@@ -86,6 +86,8 @@ async def run_role(
     except ConfigurationError as error:
         return _complain(name, error)
     log = configure_logging(role=name, instance=settings.instance_id, level=settings.log_level)
+    for unknown in strangers(os.environ):
+        log.warning("unknown_variable", variable=unknown)
     context = RoleContext(name, settings, clock if clock is not None else SystemClock(), Metrics(), log)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

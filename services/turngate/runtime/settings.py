@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from turngate.runtime.addresses import check_brokers, check_redis_url, misspelt
 from turngate.runtime.endpoints import Endpoint
 from turngate.runtime.tls import RedisOptions, kafka_options, redis_options
+from turngate.schemas.base import NAME_LENGTH_MAX, NAME_PATTERN
 from turngate.schemas.errors import ConfigurationError
 from turngate.topology.client import ClientOptions
 from turngate.topology.keys import check_partitions
@@ -22,7 +26,11 @@ ALL_TENANTS = "*"
 
 _ENDPOINTS = TypeAdapter(tuple[Endpoint, ...])
 PositiveInt = Annotated[int, Field(gt=0)]
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+INSTANCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+"""It is a Kafka group instance id, too, which takes no other characters."""
+OTHERS = ("BOOTSTRAP", "BROKER_NAME", "EXECUTOR_INSTANCE_ID", "SIM_KEY", "STACK_CONTROL", "TENANT")
+"""Variables of make, the test stack, the executor SDK and the command line."""
 
 
 class Settings(BaseSettings):
@@ -92,6 +100,25 @@ class Settings(BaseSettings):
     redis_password_file: Path | None = None
     redis_ca_file: Path | None = None
     redis_check_hostname: bool = True
+
+    _brokers = field_validator("kafka")(check_brokers)
+    _redis_url = field_validator("redis")(check_redis_url)
+
+    @field_validator("instance_id")
+    @classmethod
+    def _plain_instance_id(cls, value: str) -> str:
+        if INSTANCE_ID.fullmatch(value) is None:
+            raise ValueError("is not a plain name: set letters, digits, dots, dashes and underscores, at most 200")
+        return value
+
+    @field_validator("tenants")
+    @classmethod
+    def _plain_tenants(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if ALL_TENANTS in value and len(value) > 1:
+            raise ValueError("holds * and more: set * alone, or list the tenants")
+        if any(name != ALL_TENANTS and not _is_name(name) for name in value) or len(set(value)) != len(value):
+            raise ValueError("is not a list of tenant names: set each once, by comma, of the characters a tenant has")
+        return value
 
     @field_validator("tenants", mode="before")
     @classmethod
@@ -203,12 +230,48 @@ def load_kafka_options(kafka: str) -> ClientOptions:
 
 
 def load_settings() -> Settings:
-    """The settings of this process. Raises ConfigurationError: one line per variable, never a value."""
+    """The settings of this process. Raises ConfigurationError: one line per variable, never a value.
+
+    A variable that means nothing and is nearly the name of one that does is an error as well.
+    """
+    lines = [
+        f"{name} means nothing: set {meant} instead" for name, meant in strangers(os.environ).items() if meant
+    ]
+    settings: Settings | None = None
     try:
-        return cast(Callable[[], Settings], Settings)()
+        settings = cast(Callable[[], Settings], Settings)()
     except ValidationError as error:
-        lines = [_problem(item["loc"], item["type"], item["msg"]) for item in error.errors()]
-        raise ConfigurationError("\n".join(lines)) from None
+        lines += [_problem(item["loc"], item["type"], item["msg"]) for item in error.errors()]
+    if settings is None or lines:
+        raise ConfigurationError("\n".join(lines))
+    return settings
+
+
+def strangers(environ: Mapping[str, str]) -> dict[str, str]:
+    """TURNGATE_* variables that mean nothing -> the one that was meant, '' where none is near.
+
+    A name that another variable's value mentions has a meaning: keys of providers and tokens of callers have names of
+    the operator's choice.
+    """
+    ours = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+    named = {PREFIX + field.upper() for field in Settings.model_fields} | {PREFIX + name for name in OTHERS}
+    spared = set(_mentioned(ours.values())) | {name for name in ours if name.startswith(f"{PREFIX}TEST_")}
+    return misspelt(ours, named, spared=spared)
+
+
+def _mentioned(values: Iterable[str]) -> Iterable[str]:
+    for value in values:
+        text = value
+        if value.startswith("@"):
+            try:
+                text = Path(value[1:]).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                continue  # whoever needs the file says so
+        yield from re.findall(rf"\b{PREFIX}[A-Z0-9_]+", text)
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= NAME_LENGTH_MAX and re.fullmatch(NAME_PATTERN.strip("^$"), text) is not None
 
 
 def _problem(loc: tuple[int | str, ...], kind: str, message: str) -> str:
