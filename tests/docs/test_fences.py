@@ -35,7 +35,7 @@ FILES: dict[str, TypeAdapter[Any]] = {
     "stream.json": TypeAdapter(dict[str, Any]),
 }
 OTHER_VARIABLES = {"TURNGATE_BOOTSTRAP"}
-FOREIGN = {"curl", "docker", "git", "helm", "pip"}
+FOREIGN = {"curl", "docker", "git", "helm", "pip", "source"}
 WORD_OF_A_READER = re.compile(r"[A-Z]+")
 
 

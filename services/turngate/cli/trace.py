@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from turngate.cli.audit_input import Collected, read_cluster, read_dump
+from turngate.schemas.base import NAME_PATTERN
 from turngate.schemas.codec import encode
 from turngate.schemas.errors import TurngateError
 from turngate.schemas.session import SessionEvent
@@ -16,6 +18,8 @@ from turngate.schemas.session import SessionEvent
 EXIT_NOTHING = 1
 EXIT_UNREADABLE = 3
 EXIT_USAGE = 64
+
+_NAME = re.compile(NAME_PATTERN.strip("^$"))
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +39,7 @@ def trace_command(
     """Print every complete event, one line of JSON each. Exit 1 where the trace holds none."""
     if tenant is None:
         tenant, _, conversation = conversation.partition("/")
-    if not conversation or (kafka is None and dump is None):
+    if not _NAME.fullmatch(tenant) or not _NAME.fullmatch(conversation) or (kafka is None and dump is None):
         typer.echo("name TENANT/CONVERSATION, and a cluster (TURNGATE_KAFKA) or a folder (--dump)", err=True)
         raise typer.Exit(EXIT_USAGE)
     try:

@@ -98,7 +98,7 @@ class ServerStack(Stack):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
-            raise StackError(f"another stack runs on {self.data}: stop it, or give this one another name") from None
+            raise StackError(f"another run uses {self.data}: stop it, or name another folder with --folder") from None
         self._lock = lock
         wanted = [server.spec.port for server in self._servers.values()]
         if not probe.wait_until(lambda: all(map(ports.is_free, wanted)), EARLIER_RUN_SECONDS):

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import time
 import uuid
 from collections import OrderedDict
@@ -115,15 +116,27 @@ class ToolExecutor:
         return register
 
     def main(self) -> None:
-        """Run until SIGTERM or SIGINT, then drain. For a process that does nothing else."""
+        """Run until SIGTERM or SIGINT, then drain. For a process that does nothing else: it says on standard error what
+        it waits for, when it is ready, and whatever the SDK warns of."""
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
 
         async def serve() -> None:
             stop = asyncio.Event()
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
-            await self.run(stop)
+            telling = asyncio.create_task(self._tell())
+            try:
+                await self.run(stop)
+            finally:
+                telling.cancel()
 
         asyncio.run(serve())
+
+    async def _tell(self) -> None:
+        tools = ", ".join(sorted(self._tools)) or "no tools"
+        _say(f"{self._group} ({tools}) at {self._kafka}: waiting for partitions of {', '.join(self._topics)}")
+        await self.ready.wait()
+        _say(f"{self._group} is ready; Ctrl-C ends it")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Execute orders until `stop` is set, then finish what runs, commit and leave the group. Once only.
@@ -302,6 +315,10 @@ class ToolExecutor:
         assert self._consumer is not None
         await self._commit(self._consumer)
         self._marks = {}
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 @ConsumerRebalanceListener.register  # not a base: aiokafka has no types, and awaits what it declares as plain

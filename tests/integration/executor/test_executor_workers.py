@@ -51,6 +51,9 @@ async def test_sigterm_lets_what_runs_end_and_answers_it(desk: Any, wait: Any, t
         assert desk.result(order) is None
         tools.go.touch()
         assert await supervisor.wait_exit("tools", timeout_seconds=60) == 0
+    said = (tmp_path / "tools.log").read_text()
+    assert f"{desk.prefix}.executor.{GROUP} (wait)" in said
+    assert "is ready" in said
     await wait(lambda: desk.result(order) is not None)
     assert desk.result(order).content == f"done by {pid}"
     assert tools.starts() == [(pid, order.call_key)]

@@ -147,3 +147,12 @@ def test_reader_that_goes_away_is_no_traceback() -> None:
     shown = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
     assert "Traceback" not in shown.stderr
     assert "BrokenPipe" not in shown.stderr
+
+
+@pytest.mark.parametrize("conversation", ["a/b/c", "a/", "/b", "a", "", "a b/c"])
+def test_trace_of_what_is_no_conversation_is_a_usage_error(
+    conversation: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", conversation, "--dump", str(tmp_path)]) == 64
+    assert "TENANT/CONVERSATION" in capsys.readouterr().err
+    assert main(["trace", "b/c", "--tenant", "a", "--dump", str(tmp_path)]) == 64

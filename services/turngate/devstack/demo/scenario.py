@@ -29,7 +29,28 @@ FJORDS = (
     "ice, ",
     "deep.",
 )
-MOUNTAINS = ("Mountains ", "rise ", "where ", "plates ", "meet, ", "and ", "wear ", "down ", "with ", "time.") * 2
+MOUNTAINS = (
+    "Mountains ",
+    "rise ",
+    "where ",
+    "plates ",
+    "meet. ",
+    "Rain ",
+    "and ",
+    "frost ",
+    "loosen ",
+    "their ",
+    "stones, ",
+    "rivers ",
+    "carry ",
+    "them ",
+    "off, ",
+    "and ",
+    "in ",
+    "time ",
+    "hills ",
+    "remain.",
+)
 
 
 def script() -> Script:

@@ -13,6 +13,7 @@ from turngate.cli.audit import show_report
 from turngate.devstack.demo.watch import Watch
 from turngate.domain.audit import AuditReport
 from turngate.schemas.blocks import Block
+from turngate.schemas.manifest import DispatchManifest
 
 SHOWN = frozenset(
     {
@@ -29,11 +30,16 @@ def show_summary(console: Console, watch: Watch, conversations: Sequence[str], r
         _timeline(console, watch, conversation)
         _history(console, watch, conversation)
     _taken_back(console, watch, conversations)
-    table = Table("manifest digest", "operation", "bytes", title="manifests", title_justify="left", box=None)
-    for manifest in watch.manifests():
-        table.add_row(manifest.manifest_digest, manifest.operation_id[:14], str(manifest.request_bytes))
-    console.print(table)
+    show_manifests(console, watch.manifests())
     show_report(report, console)
+
+
+def show_manifests(console: Console, manifests: Iterable[DispatchManifest]) -> None:
+    """A line each, whatever the width of the terminal: half a digest names nothing."""
+    console.print("manifests", style="italic")
+    for manifest in manifests:
+        line = f" {manifest.request_bytes:>6} bytes  {manifest.operation_id[:14]}  {manifest.manifest_digest}"
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 def _timeline(console: Console, watch: Watch, conversation: str) -> None:
