@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 from contextlib import suppress
+from pathlib import Path
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -25,9 +27,14 @@ async def observe(context: RoleContext) -> None:
 
     Raises MissingOffset and BrokerNotReady before anything is started.
     """
+    await _check_offsets(context.settings)
+    with tempfile.TemporaryDirectory(prefix="turngate-observer-", ignore_cleanup_errors=True) as folder:
+        await _observe(context, Path(folder))
+
+
+async def _observe(context: RoleContext, folder: Path) -> None:
     settings = context.settings
-    await _check_offsets(settings)
-    observer = Observer(settings, context.clock, context.metrics)
+    observer = Observer(settings, context.clock, context.metrics, folder)
     app = observer.app
     async with serve_http(settings, context.metrics, ready=lambda: observer.ready, routes=routes(observer, settings)):
         starting = asyncio.create_task(app.start())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, cast
 
 from faust.windows import TumblingWindow
@@ -31,13 +32,13 @@ TURNS = "turns"
 class Observer:
     """The app and its table, in the loop of the process. Not thread-safe; build it on the loop it runs on."""
 
-    def __init__(self, settings: Settings, clock: Clock, metrics: Metrics) -> None:
-        """Raises ConfigurationError where a credential's file cannot be used."""
+    def __init__(self, settings: Settings, clock: Clock, metrics: Metrics, folder: Path) -> None:
+        """folder: Faust's, for as long as the app lives. Raises ConfigurationError: a credential's file is unusable."""
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
         self._window = TumblingWindow(WINDOW_SECONDS, KEPT_SECONDS)
-        self.app: Any = new_app(settings)
+        self.app: Any = new_app(settings, folder)
         prefix = settings.topic_prefix
         self._turns_name = TOPICS[TURNS].full_name(prefix)
         changelog = self.app.topic(

@@ -7,6 +7,7 @@ observer does not use, so the consumer it works with is built here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -30,8 +31,11 @@ class ObserverApp(faust.App):  # type: ignore[misc]  # Faust is not followed by 
         return _Transport(self.conf.broker_consumer, self)
 
 
-def new_app(settings: Settings) -> ObserverApp:
-    """An app that is not started. Raises ConfigurationError where a credential's file cannot be used."""
+def new_app(settings: Settings, folder: Path) -> ObserverApp:
+    """An app that is not started. Raises ConfigurationError where a credential's file cannot be used.
+
+    folder: where Faust makes its own folders, though its tables are in memory; else that is the working directory.
+    """
     app = ObserverApp(
         ROLE.group(settings.topic_prefix),
         broker=[f"aiokafka://{address.strip()}" for address in settings.kafka.split(",")],
@@ -43,6 +47,7 @@ def new_app(settings: Settings) -> ObserverApp:
         # Part of what a static member finds again in its group: it must not change with a restart.
         canonical_url=f"http://{settings.instance_id}",
         store="memory://",
+        datadir=folder,
         topic_allow_declare=False,
         topic_disable_leader=True,
         web_enabled=False,

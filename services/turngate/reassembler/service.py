@@ -67,6 +67,7 @@ class ReassemblerHandler:
         self._deps = deps
         self._store = ReassemblerStore(deps.scripts, 0)
         self._streams = OpenStreams(0)
+        self._counted = 0
         self._views: dict[Asked, AttemptView] = {}
         self._given: dict[int, list[Output]] = {}
         self._quarantine = FrameQuarantine(deps.metrics)
@@ -83,9 +84,16 @@ class ReassemblerHandler:
         self._conclusions = self._conclude_with(self._store)
         self._streams = OpenStreams(int(position.metadata or position.offset))
         self._given = {}
+        self._count_open()
 
     async def stop(self) -> None:
-        self._deps.metrics.open_streams.set(0)
+        self._streams = OpenStreams(0)
+        self._count_open()
+
+    def _count_open(self) -> None:
+        """The gauge is the process's, which has more than this partition."""
+        self._deps.metrics.open_streams.inc(len(self._streams) - self._counted)
+        self._counted = len(self._streams)
 
     async def step(self, records: Sequence[InputRecord]) -> StepResult:
         if not records:
@@ -97,7 +105,7 @@ class ReassemblerHandler:
         await self._step_lanes(records, refs)
         outputs = [out for record in records for out in self._given[record.offset]]
         oldest, emitted = self._streams.watermark()
-        self._deps.metrics.open_streams.set(len(self._streams))
+        self._count_open()
         return StepResult(
             outputs=outputs,
             positions={TOPIC: Position(oldest, str(emitted))},

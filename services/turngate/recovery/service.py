@@ -26,8 +26,13 @@ from turngate.schemas.envelope import conversation_key
 from turngate.schemas.session import PARTIALS, SessionEvent
 from turngate.schemas.tools import Toolset
 from turngate.schemas.turn import Turn
+from turngate.topology.keys import bucket_of
 
 SCAN_EVERY_MS = 500
+SCAN_ALL_EVERY_MS = 2_000
+"""Buckets in which nothing happened of late: looking at each of 1,024 every half second costs a tenth of a core."""
+HOT_MS = 60_000
+"""How long after a record or a due entry something is likely to fall due in a bucket."""
 CHECKPOINT_EVERY_MS = 10_000
 
 
@@ -58,7 +63,9 @@ class RecoveryHandler:
         self._reconciler = deps.reconciler(partition, self._store)
         self._replid = ""
         self._scan_at_ms = 0
+        self._scan_all_at_ms = 0
         self._checkpoint_at_ms = 0
+        self._hot_until_ms: dict[int, int] = {}
 
     async def start(self, start: PartitionStart) -> None:
         self._store = RecoveryStore(self._deps.scripts, start.term)
@@ -74,15 +81,17 @@ class RecoveryHandler:
     async def step(self, records: Sequence[InputRecord]) -> StepResult:
         await self._open_buckets()
         outputs: list[Output] = []
+        now = self._deps.clock.wall_ms()
         for record in records:
             outputs += await self._handle(record)
-        now = self._deps.clock.wall_ms()
+            if record.topic != "toolsets" and record.key is not None:
+                self._hot_until_ms[bucket_of(record.key)] = now + HOT_MS
         if now >= self._checkpoint_at_ms:
             self._checkpoint_at_ms = now + CHECKPOINT_EVERY_MS
             await self._checkpoint()
         if now >= self._scan_at_ms:
             self._scan_at_ms = now + SCAN_EVERY_MS
-            outputs += await self._scan()
+            outputs += await self._scan(now)
         return StepResult(outputs=outputs)
 
     async def _open_buckets(self) -> None:
@@ -93,16 +102,25 @@ class RecoveryHandler:
         if await self._reconciler.run():
             await self._deps.toolsets.load()
         self._replid = replid
+        self._scan_all_at_ms = 0
 
     async def _checkpoint(self) -> None:
         """The end offsets are read before the write: whatever survives a loss holds every effect below them."""
         ends = await self._deps.reader.end_offsets(self._partition, EFFECT_TOPICS)
         await self._store.checkpoint(self._buckets, ends)
 
-    async def _scan(self) -> list[Output]:
+    async def _scan(self, now: int) -> list[Output]:
+        """What is due in the buckets that something happened in, and now and then in all."""
+        buckets: Sequence[int] = self._buckets
+        if now < self._scan_all_at_ms:
+            self._hot_until_ms = {bucket: until for bucket, until in self._hot_until_ms.items() if until > now}
+            buckets = sorted(self._hot_until_ms)
+        else:
+            self._scan_all_at_ms = now + SCAN_ALL_EVERY_MS
         try:
             outputs: list[Output] = []
-            for due in await self._store.due(self._buckets):
+            for due in await self._store.due(buckets) if buckets else ():
+                self._hot_until_ms[due.bucket] = now + HOT_MS
                 outputs += await self._desk.repair(due)
             return outputs
         except BucketClosed:

@@ -86,6 +86,7 @@ class TransactionalProducer:
                 if not self._open:
                     await producer.begin_transaction()
                     self._open = True
+                    _noted_at_end(producer)
                 for out in outputs:
                     self._deliveries.append(await _enqueue(producer, out, self._settings))
         except Exception as error:
@@ -119,6 +120,7 @@ class TransactionalProducer:
                 delivery.cancel()
             self._deliveries = []
             await close_producer(producer)
+            _noted_at_end(producer)
 
     def _live(self) -> AIOKafkaProducer:
         if self._producer is None:
@@ -268,6 +270,13 @@ def _noted(delivery: Delivery) -> None:
     """Takes an error out of a future nobody awaits, so that the loop does not report it as forgotten."""
     if not delivery.cancelled():
         delivery.exception()
+
+
+def _noted_at_end(producer: AIOKafkaProducer) -> None:
+    """aiokafka tells a failed transaction to a future of its own as well, for which only a commit waits."""
+    waiter: Delivery | None = _inner(_inner(producer, "_txn_manager"), "_transaction_waiter")
+    if waiter is not None:
+        waiter.add_done_callback(_noted)
 
 
 def _inner(owner: object, name: str) -> Any:

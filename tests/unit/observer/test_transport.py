@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from turngate.runtime.settings import Settings
 from turngate.topology.topics import TOPICS
 
 PLACE = ("turns", 0)
+FOLDER = Path("/of/this/run")
 
 
 def settings(**fields: Any) -> Settings:
@@ -21,11 +23,12 @@ def settings(**fields: Any) -> Settings:
 
 
 async def test_the_group_and_the_brokers_are_ours() -> None:
-    conf = new_app(settings(topic_prefix="t")).conf
+    conf = new_app(settings(topic_prefix="t"), FOLDER).conf
     assert conf.id == ROLE.group("t")
     assert [(url.host, url.port) for url in conf.broker] == [("a", 1), ("b", 2)]
     assert (conf.topic_allow_declare, conf.topic_disable_leader, conf.web_enabled) == (False, True, False)
     assert str(conf.store) == "memory:"
+    assert {conf.datadir, conf.appdir.parent} == {FOLDER}, "nothing is left where the process was started"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,7 @@ async def test_the_group_and_the_brokers_are_ours() -> None:
 )
 async def test_credentials_are_passed_on(protocol: str, wanted: str | None, secure: bool) -> None:
     own = settings(kafka_security_protocol=protocol, kafka_username="me", kafka_password="secret")
-    found = new_app(own).conf.broker_credentials
+    found = new_app(own, FOLDER).conf.broker_credentials
     assert (found.protocol.value if found is not None else None) == wanted
     if protocol.startswith("SASL"):
         assert (found.username, found.password, found.mechanism.value) == ("me", "secret", "SCRAM-SHA-512")
@@ -51,7 +54,7 @@ async def test_credentials_are_passed_on(protocol: str, wanted: str | None, secu
 
 async def test_offsets_are_committed_over_markers_and_aborted_records() -> None:
     """Faust's own rule stops for ever at the gap behind offset 0."""
-    consumer: Any = new_app(settings()).consumer
+    consumer: Any = new_app(settings(), FOLDER).consumer
     consumer._thread.thread_loop.close()  # made for a thread that is never started
     for acked, behind in (([0], 1), ([4], 5), ([], None), ([9, 8], 10)):
         consumer._acked[PLACE] = list(acked)
@@ -62,7 +65,7 @@ async def test_offsets_are_committed_over_markers_and_aborted_records() -> None:
 
 
 async def test_the_changelog_is_the_declared_topic() -> None:
-    observer = Observer(settings(topic_prefix="t"), ManualClock(), Metrics())
+    observer = Observer(settings(topic_prefix="t"), ManualClock(), Metrics(), FOLDER)
     assert observer.app.tables.changelog_topics == {TOPICS[name].full_name("t") for name in ROLE.tables}
     assert observer.app.tables["turns"].changelog_topic_name in observer.app.tables.changelog_topics
     assert not observer.ready
@@ -70,7 +73,7 @@ async def test_the_changelog_is_the_declared_topic() -> None:
 
 async def test_what_a_changelog_gave_expires_as_well() -> None:
     clock = ManualClock(wall_ms=7_200_000)
-    observer = Observer(settings(), clock, Metrics())
+    observer = Observer(settings(), clock, Metrics(), FOLDER)
     table: Any = observer.app.tables["turns"]
     old, new = ((0, "acme"), (0.0, 59.9)), ((1, "acme"), (7_140.0, 7_199.9))
     table.data.data.update({old: [1, 1], new: [2, 2]})
