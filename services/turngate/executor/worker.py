@@ -318,7 +318,8 @@ class ToolExecutor:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 @ConsumerRebalanceListener.register  # not a base: aiokafka has no types, and awaits what it declares as plain

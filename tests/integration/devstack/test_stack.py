@@ -114,7 +114,7 @@ async def test_the_broker_keeps_records_through_a_graceful_restart(fresh_stack: 
 
 async def test_two_stacks_never_share_a_folder(tmp_path: Path) -> None:
     async with EmbeddedStack(data=tmp_path):
-        with pytest.raises(StackError, match="another run uses .*--folder"):
+        with pytest.raises(StackError, match=r"another run uses .*--folder"):
             EmbeddedStack(data=tmp_path).start_sync()
 
 

@@ -51,9 +51,8 @@ def test_the_addresses_of_a_dev_fleet_are_shell_lines(tmp_path: Path) -> None:
     (tmp_path / "env").write_text(environment(cast(Any, stack), cast(Any, fleet)))
     names = ("TURNGATE_KAFKA", "TURNGATE_REDIS", "PROVIDER", "EDGE")
     told = " ".join(f'"${name}"' for name in names)
-    done = subprocess.run(
-        ["sh", "-c", f". ./env; printf '%s\\n' {told}"], cwd=tmp_path, env={}, capture_output=True, text=True, check=True
-    )
+    argv = ["sh", "-c", f". ./env; printf '%s\\n' {told}"]
+    done = subprocess.run(argv, cwd=tmp_path, env={}, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [
         "127.0.0.1:1", "redis://u:p;w@127.0.0.1:2/0", "http://127.0.0.1/provider-sim", "http://127.0.0.1/edge",
     ]  # fmt: skip
