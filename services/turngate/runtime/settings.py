@@ -234,9 +234,7 @@ def load_settings() -> Settings:
 
     A variable that means nothing and is nearly the name of one that does is an error as well.
     """
-    lines = [
-        f"{name} means nothing: set {meant} instead" for name, meant in strangers(os.environ).items() if meant
-    ]
+    lines = [f"{name} means nothing: set {meant} instead" for name, meant in strangers(os.environ).items() if meant]
     settings: Settings | None = None
     try:
         settings = cast(Callable[[], Settings], Settings)()
