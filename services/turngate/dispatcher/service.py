@@ -25,7 +25,7 @@ from turngate.runtime.redis.scripts import Scripts
 from turngate.schemas.codec import encode
 from turngate.schemas.digests import idempotency_key
 from turngate.schemas.envelope import conversation_key
-from turngate.schemas.errors import Refused, Retryable
+from turngate.schemas.errors import Refused
 from turngate.schemas.manifest import Dispatch, DispatchManifest
 from turngate.schemas.sequence import SequenceCommand, sequence_digest
 
@@ -33,12 +33,6 @@ ROLE = "dispatcher"
 
 QUIET_REFUSALS = frozenset({"cancelled", "stale_revision", "parked", "committed", "failed"})
 """Refusals that only mean the world moved on; anything else is shown as a dead letter."""
-
-
-class ToolsetMissing(Retryable):
-    """The toolset's bytes are not in Redis (yet): the work is held, it is never a finding."""
-
-    code = "unknown_toolset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +112,8 @@ class DispatcherHandler:
             raise Poison(record, "unknown_endpoint", "the endpoint is not configured (TURNGATE_ENDPOINTS)")
         toolset = None
         if sequence.toolset_digest is not None:
-            toolset = await self._deps.toolsets.get(sequence.toolset_digest)
-            if toolset is None:
-                raise ToolsetMissing("a toolset's bytes are missing from Redis")
+            key = record.key
+            toolset = await self._deps.toolsets.require(sequence.toolset_digest, lambda: self._store.check_open(key))
         try:
             chosen = adapter(sequence.adapter)
             rendered = chosen.render(sequence, toolset)

@@ -72,6 +72,12 @@ class DispatcherStore:
         ]  # fmt: skip
         return [_acceptance(reply) for reply in await self._scripts.run_many(calls, self._term)]
 
+    async def check_open(self, key: bytes) -> None:
+        """Raises BucketClosed while the bucket of a conversation is closed: a renewal of nothing."""
+        await self._scripts.run(
+            "dispatcher/renew_v1", bucket_of(key), self._term, self._owner, self._boot, self._lease_ms
+        )
+
 
 def _acceptance(reply: Sequence[bytes]) -> Acceptance:
     verdict = reply[0].decode()

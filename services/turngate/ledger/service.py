@@ -21,21 +21,15 @@ from turngate.runtime.metrics import Metrics
 from turngate.runtime.outbound import by_conversation, decoded, source_of
 from turngate.runtime.records import InputRecord, Output, StepResult
 from turngate.runtime.redis.owed import pack, unpack
-from turngate.runtime.redis.registry import Toolsets
+from turngate.runtime.redis.registry import Toolsets, ToolsetUnknown
 from turngate.runtime.redis.scripts import Scripts
 from turngate.schemas.control import LEDGER_COMMANDS, Control
 from turngate.schemas.digests import call_idempotency_key, call_key
 from turngate.schemas.envelope import conversation_key
-from turngate.schemas.errors import InvalidRecord, Retryable, UnknownSchema
+from turngate.schemas.errors import InvalidRecord, UnknownSchema
 from turngate.schemas.registry import decode_any_strict
 from turngate.schemas.tools import ReplyTo, ToolDeclaration, ToolProgress, ToolResult
 from turngate.schemas.turn import Turn
-
-
-class ToolsetMissing(Retryable):
-    """The toolset's bytes are not in Redis (yet): the calls wait for them."""
-
-    code = "unknown_toolset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +86,12 @@ class LedgerHandler:
             raise Poison(record, "unknown_tenant", "the tenant is not configured (TURNGATE_TENANTS)")
 
     async def tools_of(self, turn: Turn) -> dict[str, ToolDeclaration]:
-        """The declarations a turn's calls were made under. Raises ToolsetMissing."""
+        """The declarations a turn's calls were made under. Raises ToolsetUnknown."""
         digest = turn.options.toolset_digest if turn.options is not None else None
-        toolset = await self._deps.toolsets.get(digest) if digest is not None else None
-        if toolset is None:
-            raise ToolsetMissing("a toolset's bytes are missing from Redis")
+        if digest is None:
+            raise ToolsetUnknown("the turn has calls and names no toolset")
+        key = conversation_key(turn.tenant, turn.conversation)
+        toolset = await self._deps.toolsets.require(digest, lambda: self._store.load(key, turn.revision))
         return {tool.name: tool for tool in toolset.tools}
 
     # --- turns ---------------------------------------------------------------------------------------------------

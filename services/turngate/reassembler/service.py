@@ -39,12 +39,6 @@ Lane = list[tuple[InputRecord, AttemptRef]]
 """The records of one conversation in a batch, in order."""
 
 
-class ToolsetMissing(Retryable):
-    """The toolset's bytes are not in Redis (yet): the stream waits for them."""
-
-    code = "unknown_toolset"
-
-
 @dataclass(frozen=True, slots=True)
 class ReassemblerDeps:
     """What a reassembler partition needs of the process."""
@@ -332,7 +326,7 @@ class ReassemblerHandler:
         self, record: InputRecord, ref: AttemptRef, view: AttemptView, manifest: DispatchManifest
     ) -> OpenStream:
         spec = decode_model(OperationSpec, view.spec)
-        compiled, tools = await self._tools(manifest.toolset_digest)
+        compiled, tools = await self._tools(manifest.toolset_digest, record.key or b"")
         return OpenStream(
             key=record.key or b"",
             operation_id=spec.operation_id,
@@ -349,22 +343,20 @@ class ReassemblerHandler:
             bound=ref.generation < view.generation or ref.generation <= view.decided,
         )
 
-    async def _tools(self, digest: str | None) -> tuple[CompiledToolset, Toolset | None]:
+    async def _tools(self, digest: str | None, key: bytes) -> tuple[CompiledToolset, Toolset | None]:
         if digest is None:
             return compile_toolset({}), None
         found = self._compiled.get(digest)
         if found is None:
             compiling = self._compiling.get(digest)
             if compiling is None:  # hundreds of streams may begin at once, with one toolset
-                compiling = self._compiling[digest] = asyncio.create_task(self._compile(digest))
+                compiling = self._compiling[digest] = asyncio.create_task(self._compile(digest, key))
                 compiling.add_done_callback(lambda _: self._compiling.pop(digest, None))
             found = await asyncio.shield(compiling)
         return found
 
-    async def _compile(self, digest: str) -> tuple[CompiledToolset, Toolset]:
-        toolset = await self._deps.toolsets.get(digest)
-        if toolset is None:
-            raise ToolsetMissing("a toolset's bytes are missing from Redis")
+    async def _compile(self, digest: str, key: bytes) -> tuple[CompiledToolset, Toolset]:
+        toolset = await self._deps.toolsets.require(digest, lambda: self._store.look_up([("", key)]))
         schemas = {tool.name: json.loads(tool.input_schema) for tool in toolset.tools}
         found = (compile_toolset(schemas), toolset)
         self._compiled[digest] = found

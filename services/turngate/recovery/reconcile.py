@@ -8,7 +8,7 @@ the server's. Causes (requests, results, control) are never adopted: those whose
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 from turngate.recovery.adopt import adoption
@@ -74,9 +74,10 @@ class Reconciler:
         self._new_token = new_token
         self._lease_ms = lease_ms
 
-    async def run(self) -> bool:
+    async def run(self, before_opening: Callable[[], Awaitable[object]]) -> bool:
         """Opens every closed bucket; True where at least one had been closed.
 
+        before_opening: brings back what is kept outside of buckets; whoever finds a bucket open may rely on it.
         Raises Retryable errors where Redis or Kafka is away or Redis changed meanwhile.
         """
         statuses = await self._store.run_many(
@@ -96,6 +97,7 @@ class Reconciler:
         wanted = {bucket for bucket, _ in closed}
         for topic in EFFECT_TOPICS:
             await self._adopt(topic, starts[topic], ends[topic], wanted)
+        await before_opening()
         checkpoint = tuple(part for topic in EFFECT_TOPICS for part in (topic, ends[topic]))
         opened = await self._store.run_many(
             [

@@ -99,8 +99,7 @@ class RecoveryHandler:
         replid = await self._store.replid()
         if replid == self._replid:
             return
-        if await self._reconciler.run():
-            await self._deps.toolsets.load()
+        await self._reconciler.run(self._deps.toolsets.load)
         self._replid = replid
         self._scan_all_at_ms = 0
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from turngate.runtime.deadletters import dead_record
 from turngate.runtime.errors import Poison
 from turngate.runtime.handlers import PartitionHandler, PartitionStart
 from turngate.runtime.records import InputRecord, Output, Position, StepResult
+from turngate.runtime.redis.registry import ToolsetUnknown
 from turngate.schemas.codec import encode
 from turngate.schemas.errors import Retryable
 from turngate.schemas.quarantine import DeadLetter, Origin, payload_of
@@ -24,6 +26,10 @@ HandlerFactory = Callable[[int], PartitionHandler]
 Fault = str | None
 """None, or when the process dies: `before` its step; `lost`: after the step, before anything of it reached the broker;
 `abort`: after its outputs did, before the commit; `after` the commit."""
+
+
+GIVEN_UP = (Poison, ToolsetUnknown)
+"""What ends a record in the dead letters; anything else that is raised is a defect of the handler."""
 
 
 @dataclass(slots=True)
@@ -122,7 +128,7 @@ class Fleet:
             for record in records:
                 seat.offsets[record.topic] = min(seat.offsets[record.topic], record.offset)
             return
-        except Poison:
+        except GIVEN_UP:
             for record in records:
                 await self._one(seat, record)
             return
@@ -136,11 +142,12 @@ class Fleet:
         assert seat.handler is not None
         try:
             self._commit(seat, [record], await seat.handler.step([record]))
-        except Poison as error:
+        except GIVEN_UP as error:
+            dead = dead_record(record, error)
             self.dead_letters.append(
                 DeadLetter(
-                    reason=error.reason_code,
-                    detail=error.detail,
+                    reason=dead.reason,
+                    detail=dead.detail,
                     role=seat.role.name,
                     origin=Origin(topic=record.topic, partition=record.partition, offset=record.offset),
                     payload=payload_of(record.value),

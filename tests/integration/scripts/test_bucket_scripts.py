@@ -126,6 +126,35 @@ async def test_a_look_in_vain_doubles_the_wait_for_the_next(bench: Bench) -> Non
     assert due <= (await bench.redis.time())[0] * 1000 + 999, "a resume looks at once"
 
 
+LOST = (
+    ("recovery/adopt_turn_v1", {
+        "rev": "1", "turn": "turn-1", "hd": "hd-1", "kind": "input", "o": "", "gen": "", "calls": ""}),
+    ("recovery/adopt_sequence_v1", {}),
+    ("recovery/adopt_manifest_v1", {}),
+    ("recovery/adopt_dispatch_v1", {}),
+    ("recovery/adopt_outcome_v1", {"status": "aborted", "delay": ""}),
+)  # fmt: skip
+"""What topics say of an operation that was cancelled while its attempt ran."""
+
+
+async def test_a_cancelled_attempt_read_back_holds_its_conversation_until_there_is_evidence(bench: Bench) -> None:
+    await bench.through(LOST)
+    assert (await bench.run("recovery/operation_v1"))[1] == "CANCELLED"
+    following = {"request": "r-9", "o": "op-9", "rev": "1", "base": "1", "turn": "", "src": "turn-requests/0@9"}
+    assert await bench.run("validator/ready_v1", **following) == ["busy", "op-1"]
+    late = {"src": "stream-events/0@9", "state": "UNKNOWN", "evidence": "", "delay": "", "cancelled": "1"}
+    assert (await bench.run("reassembler/end_v1", **late))[0] == "late", "it is told only once"
+    assert (await bench.run("recovery/evidence_v1"))[0] == "ok"
+    assert await bench.run("reassembler/end_v1", **late | {"evidence": "operator"}) == ["released"]
+    assert await bench.run("validator/ready_v1", **following) == ["ok"]
+
+
+async def test_one_that_another_operation_followed_had_its_evidence(bench: Bench) -> None:
+    await bench.through([*LOST[:-1], ("recovery/adopt_sequence_v1", {"o": "op-2"}), LOST[-1]])
+    assert (await bench.run("recovery/operation_v1"))[1] == "FAILED"
+    assert await bench.field(1, f"{C}|op") == "op-2"
+
+
 ADOPTED = (
     ("recovery/adopt_turn_v1", {
         "rev": "1", "turn": "turn-1", "hd": "hd-1", "kind": "input", "o": "", "gen": "", "calls": ""}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 from turngate.recovery.service import HOT_MS, SCAN_ALL_EVERY_MS, SCAN_EVERY_MS, RecoveryDeps, RecoveryHandler
@@ -42,7 +43,7 @@ class Store:
 
 
 class Quiet:
-    async def run(self) -> bool:
+    async def run(self, before_opening: object) -> bool:
         return False
 
     async def end_offsets(self, *_: object) -> dict[str, int]:
@@ -52,7 +53,7 @@ class Quiet:
 def handler(clock: ManualClock, store: Store) -> RecoveryHandler:
     deps = RecoveryDeps(
         cast(Any, None), {}, frozenset({"acme"}), clock, cast(Any, Quiet()), lambda *_: cast(Any, Quiet()),
-        lambda _: BUCKETS, cast(Any, None), 1_000,
+        lambda _: BUCKETS, cast(Any, SimpleNamespace(load=None)), 1_000,
     )  # fmt: skip
     made = RecoveryHandler(0, deps)
     made._store = cast(Any, store)

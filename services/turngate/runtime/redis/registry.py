@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -10,6 +11,7 @@ from redis.exceptions import RedisError
 from turngate.runtime.redis.keys import instances_key, toolset_key
 from turngate.runtime.redis.scripts import RedisUnavailable
 from turngate.schemas.codec import decode, encode
+from turngate.schemas.errors import TurngateError
 from turngate.schemas.tools import Toolset
 
 CACHE_MAX = 256
@@ -22,6 +24,12 @@ redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f', boot))
 return string.format('%.0f', boot)
 """
 """Boot numbers only rise, also where the clock was set back: an equal number could hide a restart."""
+
+
+class ToolsetUnknown(TurngateError):
+    """A record names a toolset that the fleet does not have: it was never registered, or it was refused."""
+
+    code = "unknown_toolset"
 
 
 class Toolsets:
@@ -49,6 +57,21 @@ class Toolsets:
         if len(self._cache) > CACHE_MAX:
             self._cache.popitem(last=False)
         return toolset
+
+    async def require(self, digest: str, bucket_open: Callable[[], Awaitable[object]]) -> Toolset:
+        """A toolset that must be known by now, since what names it was accepted.
+
+        bucket_open: raises BucketClosed while the record's bucket is. It is opened only after every toolset of the
+        topic has been loaded, so what an open bucket's record names and Redis lacks, nobody will bring. Raises
+        ToolsetUnknown then; waiting would stop the partition for everybody.
+        """
+        found = await self.get(digest)
+        if found is None:
+            await bucket_open()
+            found = await self.get(digest)
+        if found is None:
+            raise ToolsetUnknown("the toolset is not known: it was never registered, or it was refused")
+        return found
 
     async def put(self, toolset: Toolset) -> None:
         """Stores a toolset under its digest; storing it again changes nothing. Raises RedisUnavailable."""
