@@ -112,7 +112,7 @@ class DispatcherHandler:
             raise Poison(record, "unknown_endpoint", "the endpoint is not configured (TURNGATE_ENDPOINTS)")
         toolset = None
         if sequence.toolset_digest is not None:
-            key = record.key
+            key = conversation_key(spec.tenant, spec.conversation)
             toolset = await self._deps.toolsets.require(sequence.toolset_digest, lambda: self._store.check_open(key))
         try:
             chosen = adapter(sequence.adapter)
