@@ -15,6 +15,7 @@ from plain_gate.strict_json import Refused
 
 DEPTH_MAX = 64
 PARTS_MAX = 10_000
+UNFOLDED_MAX = 1_024
 STEPS_MAX = 1_000_000
 """Parts of a schema held against a value, all told; references can multiply them without end."""
 CHARACTERS_MAX = 262_144
@@ -100,10 +101,10 @@ class ToolSchema:
         for target in self._references:
             if target not in self._parts:
                 raise Refused("unsupported_schema", "a reference leads to no schema of this document")
-        done: set[str] = set()
+        sizes: dict[str, int] = {}
         try:
             for place in self._same_value:
-                self._follow(place, frozenset(), done)
+                self._follow(place, frozenset(), sizes)
         except RecursionError:
             raise Refused("unsupported_schema", "references lead from one to the next too often") from None
 
@@ -142,14 +143,17 @@ class ToolSchema:
             return []
         raise Refused("unsupported_schema", "a keyword, or its value, is outside the supported subset")
 
-    def _follow(self, place: str, before: frozenset[str], done: set[str]) -> None:
-        """A schema that leads back to itself without going down into the value would never come to an end."""
+    def _follow(self, place: str, before: frozenset[str], sizes: dict[str, int]) -> int:
+        """How many schemas judge one value here. One that leads back to itself without going down into the value would
+        never come to an end; references to references may double with each step."""
         if place in before:
             raise Refused("unsupported_schema", "a reference leads back to itself")
-        if place not in done:
-            for other in self._same_value.get(place, ()):
-                self._follow(other, before | {place}, done)
-            done.add(place)
+        if place not in sizes:
+            others = self._same_value.get(place, ())
+            sizes[place] = 1 + sum(self._follow(other, before | {place}, sizes) for other in others)
+            if self._references and sizes[place] > max(UNFOLDED_MAX, len(self._parts)):
+                raise Refused("unsupported_schema", "references lead to too many schemas for one value")
+        return sizes[place]
 
     # -- judging ------------------------------------------------------------------------------------------------------
 

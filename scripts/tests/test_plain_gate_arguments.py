@@ -163,9 +163,15 @@ class Schemas(unittest.TestCase):
         with self.assertRaises(Refused):
             ToolSchema({"items": deep})
 
-    def test_many_roads_to_one_place_are_walked_once(self):
-        places = {str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}, {"$ref": f"#/$defs/{n + 1}"}]} for n in range(60)}
-        ToolSchema({"$defs": {**places, "60": {}}})
+    def test_references_that_double_with_each_step_are_refused_at_once(self):
+        for steps, refused in ((8, False), (9, True), (60, True)):
+            places = {f"{n}": {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(steps)}
+            schema = {"$defs": {**places, f"{steps}": {}}}
+            with self.subTest(steps=steps):
+                if refused:
+                    self.assertRaises(Refused, ToolSchema, schema)
+                else:
+                    ToolSchema(schema)
 
     def test_what_takes_too_much_to_tell_is_refused(self):
         doubled = {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}, "type": "object"}

@@ -242,6 +242,19 @@ def test_what_only_the_first_gate_knows_the_second_refuses(schema: Report, plain
 # -- the script itself -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("steps", "refused"), [(8, False), (9, True), (45, True)])
+def test_both_refuse_references_that_double_without_end(
+    steps: int, refused: bool, plain: Callable[[bytes], Report]
+) -> None:
+    defs: Report = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(steps)}
+    schema = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**defs, f"d{steps}": {}}}
+    held = {**json.loads(chat(call("{}"), finish="tool_calls")), "tool_schemas": {"any": schema}}
+    data = json.dumps(held).encode()
+    mine, second = first(data), plain(data)
+    assert errors(mine) == ({"unsupported_schema"} if refused else set())
+    assert essence(second) == essence(mine)
+
+
 def imports(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -88,7 +88,7 @@ def test_the_limits_are_the_codes() -> None:
     shown = [int(row.rsplit("|", 2)[1]) for row in table("limit")]
     limits = Limits()
     assert shown == [
-        toolschema.SIZE_MAX_BYTES, toolschema.NODES_MAX, toolschema.DEPTH_MAX, limits.turn_bytes,
-        limits.arguments_bytes, limits.depth, limits.blocks, limits.identity_characters,
+        toolschema.SIZE_MAX_BYTES, toolschema.NODES_MAX, toolschema.UNFOLDED_MAX, toolschema.DEPTH_MAX,
+        limits.turn_bytes, limits.arguments_bytes, limits.depth, limits.blocks, limits.identity_characters,
         limits.usage_characters, limits.window_events,
     ]  # fmt: skip

@@ -249,15 +249,15 @@ def test_ignorable_fields_of_a_chunk(key: str) -> None:
 
 
 UNKNOWN = [
-    json.dumps({"candidates": [], "sparkle": 1}),
-    chunk(sparkle=1),
+    json.dumps({"candidates": [], "toolSparkle": 1}),
+    chunk(functionSparkle=1),
     chunk({"sparkle": 1}),
     chunk({"text": "a", "sparkle": 1}),
     chunk({"text": "a", "inlineData": {}}),
     chunk({"text": 3}),
     chunk(3),
     json.dumps({"candidates": [{"content": {"parts": {}}}]}),
-    json.dumps({"candidates": [{"content": {"sparkle": 1}}]}),
+    json.dumps({"candidates": [{"content": {"sparkleCall": 1}}]}),
     json.dumps({"candidates": [{"content": 3}]}),
     json.dumps({"candidates": [3]}),
     json.dumps({"candidates": {}}),
@@ -270,6 +270,20 @@ def test_the_unknown_blocks_beside_a_call_alone(event: str) -> None:
     outcome = judge(chunk(ALPHA), event, STOP)
     assert (outcome.verdict, "unknown_event" in errors(outcome)) == ("blocked", True)
     assert judge(HEI, event, STOP).verdict == "commit"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        json.dumps({"candidates": [], "sparkle": 1}),
+        chunk(sparkle=1),
+        json.dumps({"candidates": [{"content": {"sparkle": 1}}]}),
+    ],
+)
+def test_a_field_that_the_api_has_gained_is_noted_and_means_nothing(event: str) -> None:
+    outcome = judge(chunk(ALPHA), event, STOP)
+    assert (outcome.verdict, len(outcome.calls)) == ("commit", 1)
+    assert [(finding.code, finding.severity) for finding in outcome.findings] == [("unknown_event", "note")]
 
 
 @pytest.mark.parametrize("key", ["function_call", "toolCallV2", "functionResponse"])

@@ -7,6 +7,7 @@ reference may loop without going down into the instance.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import unquote
@@ -14,6 +15,9 @@ from urllib.parse import unquote
 DEPTH_MAX = 64
 NODES_MAX = 10_000
 SIZE_MAX_BYTES = 262_144
+UNFOLDED_MAX = 1_024
+"""How many subschemas one place of the instance may be held against through references, beyond as many as are written
+out. References to references double with each step: validation would take time without end."""
 
 PLAIN = frozenset(
     {
@@ -177,11 +181,23 @@ class _Walk:
         for at, target in self._refs:
             if target not in self._seen:
                 raise _Refused(at, "the reference points at no schema of this document")
-        done: set[str] = set()
+        done: dict[str, None] = {}  # in the order in which they were left: children first
         for at, _ in self._refs:
             self._no_loop(at.rpartition("/")[0], at, done)
+        if self._refs:
+            for node in self._same_instance:
+                self._no_loop(node, node, done)
+        self._check_unfolding(done)
 
-    def _no_loop(self, start: str, at: str, done: set[str]) -> None:
+    def _check_unfolding(self, nodes: Iterable[str]) -> None:
+        """`nodes`: each after all that it applies to the same instance."""
+        sizes: dict[str, int] = {}
+        for node in nodes:
+            sizes[node] = 1 + sum(sizes[other] for other in self._same_instance.get(node, ()))
+            if sizes[node] > max(UNFOLDED_MAX, len(self._seen)):
+                raise _Refused(node, f"references unfold to more than {UNFOLDED_MAX} subschemas for one value")
+
+    def _no_loop(self, start: str, at: str, done: dict[str, None]) -> None:
         active: list[str] = []
         stack: list[tuple[str, bool]] = [(start, False)]
         on_path: set[str] = set()
@@ -189,7 +205,7 @@ class _Walk:
             node, leaving = stack.pop()
             if leaving:
                 on_path.discard(active.pop())
-                done.add(node)
+                done[node] = None
             elif node in on_path:
                 raise _Refused(at, "the reference leads back to itself")
             elif node not in done:

@@ -6,6 +6,7 @@ from typing import cast
 
 from turngate.domain.adapters.gemini import normaliser_tables as tables
 from turngate.domain.adapters.gemini.partial_arguments import PartialArguments
+from turngate.domain.adapters.openai_chat.normaliser_tables import is_tool_like
 from turngate.domain.stream import operations as op
 from turngate.domain.stream.findings import GateCode
 from turngate.domain.stream.rawjson import slice_at
@@ -50,10 +51,11 @@ class Candidate:
         self, content: dict[str, object] | None, raw: str, place: int, handle: str, out: list[op.Operation]
     ) -> None:
         parts = None if content is None else content.get("parts", [])
-        if content is None or not isinstance(parts, list) or not content.keys() <= tables.CONTENT_KEYS:
+        if content is None or not isinstance(parts, list):
             self._unknown("content in a form that this normaliser does not know", out)
-        if not isinstance(parts, list):
             return
+        for key in sorted(content.keys() - tables.CONTENT_KEYS):
+            out.append(unknown_field(key, "a field of the content that this normaliser does not know"))
         for number, item in enumerate(cast("list[object]", parts)):
             part = as_map(item)
             if part is None:
@@ -245,9 +247,9 @@ class Candidate:
     # -- beside the parts ------------------------------------------------------------------------------------
 
     def beside(self, candidate: dict[str, object], raw: str, place: int, out: list[op.Operation]) -> None:
-        for key in candidate.keys() - tables.CANDIDATE_KEYS - tables.CANDIDATE_IGNORABLE:
+        for key in sorted(candidate.keys() - tables.CANDIDATE_KEYS - tables.CANDIDATE_IGNORABLE):
             if key not in tables.CANDIDATE_KEPT:
-                self._unknown("a field of a candidate that this normaliser does not know", out)
+                out.append(unknown_field(key, "a field of a candidate that this normaliser does not know"))
         for key, field in tables.CANDIDATE_KEPT.items():
             if candidate.get(key):
                 exact = slice_at(raw, ("candidates", place, key))
@@ -303,3 +305,8 @@ def as_map(value: object) -> dict[str, object] | None:
 def _identity(value: object) -> str | None:
     """Empty, null, absent and non-text identity are the same thing: absent."""
     return value if isinstance(value, str) and value else None
+
+
+def unknown_field(key: str, message: str) -> op.Note:
+    """APIs gain fields: one is noted and means nothing, unless its name says that it may hold a part of a call."""
+    return op.Note("unknown_event", "error" if is_tool_like(key.lower()) else "note", message)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import cast
 
 from turngate.domain.adapters.gemini import normaliser_tables as tables
-from turngate.domain.adapters.gemini.normaliser_candidate import Candidate, as_map
+from turngate.domain.adapters.gemini.normaliser_candidate import Candidate, as_map, unknown_field
 from turngate.domain.stream import operations as op
 
 
@@ -62,8 +62,8 @@ class GeminiNormaliser:
             number = code if isinstance(code, int) else None
             found = tables.ERROR_CLASSES.get(word) or tables.ERROR_CLASSES.get(number)
             out.append(op.Failure(word, found or "retryable"))
-        if chunk.keys() - tables.CHUNK_KEYS - {"error"}:
-            out.append(op.Note("unknown_event", "error", "a field of the response that this normaliser does not know"))
+        for key in sorted(chunk.keys() - tables.CHUNK_KEYS - {"error"}):
+            out.append(unknown_field(key, "a field of the response that this normaliser does not know"))
 
     def _feedback(self, feedback: dict[str, object], out: list[op.Operation]) -> None:
         """A blocked prompt has no candidates; what the API says of it is the refusal."""
