@@ -231,7 +231,7 @@ def _put(root: dict[str, Any], entry: dict[str, Any]) -> None:
 
 def _responses(values: list[dict[str, Any]]) -> Reading:
     """Events by their numbers, once each, or as they come where none has one; the arguments come in pieces, in a
-    `done`, in the item, or in all."""
+    `done`, in the item, or in all. The id of its item stands for an output index that is missing."""
     numbered = {value["sequence_number"]: value for value in reversed(values) if "sequence_number" in value}
     if numbered and any("sequence_number" not in value for value in values):
         return None
@@ -239,11 +239,15 @@ def _responses(values: list[dict[str, Any]]) -> Reading:
     items: dict[int, dict[str, Any]] = {}
     pieces: dict[int, list[str]] = {}
     whole: dict[int, str] = {}
+    places: dict[object, int] = {}
     for _, event in sorted(numbered.items()):
         word, index = event.get("type"), event.get("output_index")
+        if index is None:
+            index = places.get(event.get("item_id") or event.get("item", {}).get("id"))
         if word in ("response.output_item.added", "response.output_item.done"):
             item = event["item"]
             items[index] = item
+            places.setdefault(item.get("id"), index)
             if item.get("type") == "function_call" and item.get("arguments"):
                 whole[index] = item["arguments"]
         elif word == "response.function_call_arguments.delta":
