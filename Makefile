@@ -15,6 +15,7 @@ SETUP_DONE := .venv/.setup-done
 DEV_DONE := .venv/.dev-done
 FUZZ_DONE := .venv/.fuzz-done
 FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 0
 DEPLOY_DONE := .venv/.deploy-done
 
 .PHONY: help setup demo dev test test-real check lint types contracts tidy fix bench lab fuzz deploy-check lock upgrade clean
@@ -76,7 +77,7 @@ bench: $(DEV_DONE) ## the benchmarks against their baselines; BENCH=accumulators
 	$(BIN)/python -m benchmarks $(BENCH)
 
 fuzz: $(FUZZ_DONE) ## look for inputs that break the stream core; FUZZ_SECONDS=600 for longer
-	$(BIN)/python tests/fuzz/fuzz.py --seconds $(FUZZ_SECONDS)
+	$(BIN)/python tests/fuzz/fuzz.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
 lab: $(DEV_DONE) ## docs/lab.md anew: who executes what it must not; installs other libraries below .turngate/lab
 	$(BIN)/python -m benchmarks lab

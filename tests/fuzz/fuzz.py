@@ -31,11 +31,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", default=NAMES, metavar="TARGET", help=", ".join(NAMES))
     parser.add_argument("--seconds", type=int, default=60, help="all targets together")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs to come; 0: another one each time")
     parser.add_argument("--input", type=Path, help="one input instead")
     parser.add_argument("--guided", nargs=2, metavar=("TARGET", "SECONDS"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.guided:
-        guided(chosen.guided[0], int(chosen.guided[1]))
+        guided(chosen.guided[0], int(chosen.guided[1]), chosen.seed)
     if unknown := set(chosen.targets) - set(NAMES):
         parser.error(f"no target {', '.join(sorted(unknown))}")
     if chosen.input is not None:
@@ -47,14 +48,14 @@ def main() -> int:
     seconds = max(1, chosen.seconds // len(chosen.targets))
     if find_spec("atheris") is None:
         print("atheris is not installed here: the inputs are random, not guided", flush=True)
-        return sum(unguided(name, seconds) for name in chosen.targets) and 1
-    return max(in_a_process(name, seconds) for name in chosen.targets)
+        return sum(unguided(name, seconds, chosen.seed) for name in chosen.targets) and 1
+    return max(in_a_process(name, seconds, chosen.seed) for name in chosen.targets)
 
 
-def in_a_process(name: str, seconds: int) -> int:
+def in_a_process(name: str, seconds: int, seed: int) -> int:
     """One target under atheris; 0 or 1."""
     done = subprocess.run(
-        [sys.executable, __file__, "--guided", name, str(seconds)],
+        [sys.executable, __file__, "--guided", name, str(seconds), "--seed", str(seed)],
         capture_output=True,
         text=True,
         errors="replace",
@@ -71,7 +72,7 @@ def in_a_process(name: str, seconds: int) -> int:
     return int(done.returncode != 0)
 
 
-def guided(name: str, seconds: int) -> None:
+def guided(name: str, seconds: int, seed: int) -> None:
     """Runs the target in this process, which atheris ends."""
     import atheris
 
@@ -84,10 +85,11 @@ def guided(name: str, seconds: int) -> None:
     corpus, broken = KEPT / name, KEPT / "broken"
     for folder in (corpus, broken):
         folder.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(seeds(name)):
-        (corpus / f"seed-{number}").write_bytes(seed)
+    for number, first in enumerate(seeds(name)):
+        (corpus / f"seed-{number}").write_bytes(first)
     options = {
         "max_total_time": seconds,
+        "seed": seed,
         "max_len": INPUT_BYTES_MAX if name == "bytes" else 256,
         "len_control": 0,
         "timeout": HANG_SECONDS,
@@ -113,10 +115,10 @@ def seeds(name: str) -> list[bytes]:
     return [chance.randbytes(64) for _ in range(64)]
 
 
-def unguided(name: str, seconds: int) -> int:
+def unguided(name: str, seconds: int, seed: int) -> int:
     from fuzz_targets import TARGETS
 
-    chance = random.Random(time.time_ns())
+    chance = random.Random(seed or time.time_ns())
     begin, count = time.monotonic(), 0
     while time.monotonic() - begin < seconds:
         data = chance.randbytes(chance.choice((8, 16, 32, 64, 128)))
