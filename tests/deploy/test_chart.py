@@ -36,14 +36,14 @@ def pods(manifests: Manifests) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def variables(manifests: Manifests) -> dict[str, dict[str, str]]:
-    """Role -> what its process finds in its environment (the pod's name stands for itself)."""
+    """Role -> what its process finds in its environment (its instance id is the name of its pod)."""
     shared = settings_of(manifests)
     found = {}
     for document in kind(manifests, "StatefulSet"):
         own = document["spec"]["template"]["spec"]["containers"][0]["env"]
         found[document["metadata"]["labels"]["app.kubernetes.io/component"]] = {
             **shared,
-            **{entry["name"]: entry.get("value", "<pod name>") for entry in own},
+            **{entry["name"]: entry.get("value", document["metadata"]["name"] + "-0") for entry in own},
         }
     return found
 
