@@ -120,6 +120,8 @@ class ChatReader:
             stop = self.stops.get(reason, "unknown") if isinstance(reason, str) else "unknown"
             if stop == "error":
                 self.turn.fail()
+            if reason == "function_call" and not self.mistral and so_far.calls and not so_far.unreadable_call:
+                self.turn.find("wrong_terminal_reason", "the label of the legacy function_call beside tool calls")
             self.turn.stop(number, stop)
 
     def _whole_message(self, so_far: ChoiceSoFar, choice: Json) -> None:

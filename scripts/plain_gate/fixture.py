@@ -13,12 +13,12 @@ from typing import Any
 
 from plain_gate.chat import ChatReader
 from plain_gate.messages import MessagesReader
-from plain_gate.strict_json import Refused, members, read_value, text_at
+from plain_gate.strict_json import Refused, but_for_numbers, integer, members, read_value, text_at
 from plain_gate.turn import Judgement, Rules, Turn
 
 PROFILES = ("openai", "mistral", "anthropic")
 DONE = "[DONE]"
-"""Ends the body of a chat stream. It is no evidence of anything."""
+"""Ends the body of a chat stream, and relays append it to others. It is no evidence of anything."""
 FAULTS = {
     "bad_checksum": "missing_events",
     "bad_frame": "missing_events",
@@ -67,7 +67,7 @@ def read_fixture(data: bytes) -> Fixture:
     """Raises Unreadable or Unsupported."""
     try:
         text = data.decode().removeprefix("\ufeff")
-        fields = json.loads(text)
+        fields = json.loads(text, parse_int=integer)
     except UnicodeDecodeError:
         raise Unreadable("the file is not UTF-8") from None
     except (ValueError, RecursionError):
@@ -99,11 +99,11 @@ def read_fixture(data: bytes) -> Fixture:
 
 
 def payload(item: str) -> str:
-    """What the provider sent: a JSON text stands for itself, a string for its text, {event, data} for its data."""
-    value = json.loads(item)
+    """What the provider sent: a string stands for its text, a server-sent event for its data, other JSON for itself."""
+    value = json.loads(item, parse_int=integer)
     if isinstance(value, str):
         return value
-    if isinstance(value, dict) and set(value) == {"event", "data"}:
+    if isinstance(value, dict) and "data" in value and value.keys() <= {"data", "event", "id", "retry"}:
         return value["data"] if isinstance(value["data"], str) else text_at(item, "data")
     return item
 
@@ -114,13 +114,16 @@ def judge(fixture: Fixture) -> Report:
     turn = Turn(blocks_need_an_end=not is_chat)
     reader = ChatReader(turn, mistral=fixture.profile == "mistral") if is_chat else MessagesReader(turn)
     for turn.event, text in enumerate(fixture.events):
-        if is_chat and text == DONE:
+        if text == DONE:
             continue
+        turn.takes_usage = True
         try:
             event, _ = read_value(text)
         except Refused as refused:
             turn.find(refused.code, f"event: {refused}")
-            continue
+            event, turn.takes_usage = but_for_numbers(text, refused.code), False
+            if event is None:
+                continue
         reader.read(event, text)
     rules = Rules(
         no_arguments="" if is_chat else "{}",

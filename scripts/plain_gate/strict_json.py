@@ -81,6 +81,25 @@ def read_value(text: str) -> tuple[Any, bool]:
     return value, repeats_a_key
 
 
+def but_for_numbers(text: str, code: str) -> Any:
+    """The value of an event that was refused for its numbers alone, None of any other. Nothing passes after such an
+    event, but where it ends the turn, the turn has ended."""
+    if code not in ("non_finite_number", "too_large") or any(escape["lone"] for escape in ESCAPE.finditer(text)):
+        return None
+    try:
+        return json.loads(text, parse_int=integer)
+    except (ValueError, RecursionError):
+        return None
+
+
+def integer(digits: str) -> int | float:
+    """An integer with more digits than Python takes becomes infinite, so that the rest can be read on."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
 def finite_number(word: str) -> float:
     """Also called for the words NaN, Infinity and -Infinity, which are not JSON."""
     number = float(word)
@@ -127,7 +146,7 @@ def after_space(text: str, at: int) -> int:
 
 def members(text: str) -> Iterator[tuple[str | int, str]]:
     """Key (in a list: place) and exact text of each member of an object or a list. `text` must be JSON."""
-    read = json.JSONDecoder().raw_decode
+    read = json.JSONDecoder(parse_int=float).raw_decode  # only the ends of values are of interest
     at = after_space(text, 0)
     is_object = text[at] == "{"
     place = 0

@@ -59,7 +59,7 @@ class Turn:
     """blocks_need_an_end: whether the provider ends every block itself, and the whole message after them.
 
     event: number of the event being read, set by whoever reads them. ended: the end mark came. failed: an error was
-    reported. refused: the provider declared what came before void.
+    reported. refused: the provider declared what came before void. takes_usage: not while an unsound event is read.
     """
 
     def __init__(self, *, blocks_need_an_end: bool) -> None:
@@ -71,6 +71,7 @@ class Turn:
         self.ended = False
         self.failed = False
         self.refused = False
+        self.takes_usage = True
         self._found: set[tuple[str, str, str | None]] = set()
         self._bytes = 0
         self._blocks = 0
@@ -174,6 +175,8 @@ class Turn:
 
     def count(self, usage: dict[str, Any], text: str, *, add: bool = False) -> None:
         """The provider's count of tokens. text: the same as received. add: to what was counted, field by field."""
+        if not self.takes_usage:
+            return
         if is_too_deep(text):
             self._check_depth(text)
             return
@@ -282,7 +285,7 @@ class Judgement:
             stop = "tool_calls"
         if stop != "tool_calls":
             self._find("wrong_terminal_reason", "calls in a turn that did not stop for them")
-            return stop
+            return "unknown" if stop == "complete" else stop  # label and content contradict each other
         if any(block.kind == "refusal" for block in self.first.blocks.values()):
             self._find("wrong_terminal_reason", "calls beside a refusal")
         self._check_calls()

@@ -95,6 +95,75 @@ def test_both_say_the_same_of_a_file_that_holds_no_stream(data: bytes, plain: Ca
     assert essence(plain(data)) == essence(first(data))
 
 
+def mistral(arguments: str) -> bytes:
+    """A call with arguments as JSON, given as text, in the chunk that ends the turn."""
+    entry = {"id": "c", "function": {"name": "any", "arguments": "HERE"}}
+    body = {"index": 0, "delta": {"tool_calls": [entry]}, "finish_reason": "tool_calls"}
+    text = json.dumps(
+        {"profile": "mistral", "tool_schemas": {"any": {"type": "object"}}, "chunks": [{"id": "r", "choices": [body]}]}
+    )
+    return text.replace('"HERE"', arguments).encode()
+
+
+def messages(*more: object, wrapped: str = "") -> bytes:
+    """A call of Anthropic's, and what a relay appends or wraps around each event."""
+    events: list[Any] = [
+        {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "c", "name": "any"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+        *more,
+    ]
+    if wrapped:
+        events = [json.loads(wrapped.replace("HERE", json.dumps(event))) for event in events]
+    return json.dumps({"profile": "anthropic", "tool_schemas": {"any": {"type": "object"}}, "events": events}).encode()
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (lambda: mistral('{"n": 1}'), ("pass", "commit", "tool_calls", set())),
+        (lambda: mistral('{"n": %s}' % ("9" * 5000)), ("fail", "blocked", "tool_calls", {"too_large"})),
+        (lambda: mistral('{"n": -%s}' % ("9" * 400)), ("fail", "blocked", "tool_calls", {"too_large"})),
+        (lambda: mistral('{"n": NaN}'), ("fail", "blocked", "tool_calls", {"non_finite_number"})),
+        (lambda: mistral('{"n": 1e999}'), ("fail", "blocked", "tool_calls", {"non_finite_number"})),
+        (lambda: mistral('{"n": NaN, "s": "\\ud800"}'), ("fail", "unknown", "unknown", None)),
+        (lambda: mistral('"{}", "n": [%s]' % ("9" * 5000)), ("fail", "blocked", "tool_calls", {"too_large"})),
+        (lambda: chat(call("{}"), finish="stop"), ("fail", "blocked", "unknown", {"wrong_terminal_reason"})),
+        (
+            lambda: chat(call("{}"), finish="function_call"),
+            ("fail", "blocked", "tool_calls", {"wrong_terminal_reason"}),
+        ),
+        (messages, ("pass", "commit", "tool_calls", set())),
+        (lambda: messages("[DONE]"), ("pass", "commit", "tool_calls", set())),
+        (lambda: messages("[DONE] "), ("fail", "blocked", "tool_calls", {"malformed_json"})),
+        (lambda: messages(wrapped='{"data": HERE}'), ("pass", "commit", "tool_calls", set())),
+        (lambda: messages(wrapped='{"event": null, "data": HERE}'), ("pass", "commit", "tool_calls", set())),
+        (
+            lambda: messages(wrapped='{"event": "x", "id": "7", "retry": 10, "data": HERE}'),
+            ("pass", "commit", "tool_calls", set()),
+        ),
+        (lambda: messages(wrapped='{"x": 1, "data": HERE}'), ("fail", "unknown", "unknown", None)),
+    ],
+)
+def test_both_read_the_same_in_odd_forms(
+    make: Callable[[], bytes], wanted: tuple[str, str, str, set[str] | None], plain: Callable[[bytes], Report]
+) -> None:
+    data = make()
+    mine, second = first(data), plain(data)
+    assert (mine["status"], mine["turn"]["verdict"], mine["turn"]["stop"]) == wanted[:3]
+    assert wanted[3] is None or errors(mine) == wanted[3]
+    assert essence(second) == essence(mine)
+
+
+def test_an_integer_without_end_in_a_schema_refuses_the_schema(plain: Callable[[bytes], Report]) -> None:
+    data = chat(call("{}"), finish="tool_calls").replace(b'"object"', b'"object", "maxProperties": ' + b"9" * 5000)
+    mine, second = first(data), plain(data)
+    assert errors(mine) == {"unsupported_schema"}
+    assert essence(second) == essence(mine)
+
+
 # -- generated streams -------------------------------------------------------------------------------------------------
 
 

@@ -65,8 +65,16 @@ def test_every_stop_word_has_its_class(profile: str, word: str) -> None:
     assert alone.stop == (wanted if wanted != "tool_calls" else "unknown")
     assert (alone.verdict == "commit") == (wanted in ("complete", "truncated", "filtered"))
     beside = judge(profile, WHOLE, finish=word)
-    runs = wanted == "tool_calls" or (profile == COMPAT and wanted == "complete")
+    runs = word == "tool_calls" or (profile == COMPAT and wanted in ("tool_calls", "complete"))
     assert bool(beside.calls) == runs
+    contradicts = wanted == "complete" and not runs
+    assert beside.stop == ("tool_calls" if runs else "unknown" if contradicts else wanted)
+
+
+def test_the_legacy_label_beside_calls_of_the_present_form() -> None:
+    """It stands for one call without an id; only among dialects it is taken for the present label, and marked."""
+    assert codes(judge("openai", WHOLE, finish="function_call")) == {"wrong_terminal_reason"}
+    assert codes(judge(COMPAT, WHOLE, finish="function_call"), "tolerated") == {"wrong_terminal_reason"}
 
 
 # -- reasoning -----------------------------------------------------------------------------------------------

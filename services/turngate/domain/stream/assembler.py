@@ -9,12 +9,12 @@ import orjson
 
 from turngate.domain.adapters import normalisers
 from turngate.domain.stream.gate import Counts, Gate
-from turngate.domain.stream.operations import Continues, Delta, NormaliserSpec, Operation
+from turngate.domain.stream.operations import Continues, Delta, NormaliserSpec, Operation, Usage
 from turngate.domain.stream.outcome import Outcome, StreamEnd
 from turngate.domain.stream.preview import Preview
 from turngate.domain.stream.sequencer import Sequencer
 from turngate.domain.stream.slots import Limits, Slot, Slots
-from turngate.domain.stream.strict_json import event_fault
+from turngate.domain.stream.strict_json import but_for_numbers, event_fault
 from turngate.domain.stream.toolset import CompiledToolset
 
 _DEFAULT_LIMITS = Limits()
@@ -156,4 +156,15 @@ class Assembler:
         if value is not _UNREADABLE:
             self._normaliser.event(value, raw, out)
         elif raw not in self._spec.facts.sentinels:
-            self._slots.report(*event_fault(raw))
+            self._in_spite_of_numbers(raw, out)
+
+    def _in_spite_of_numbers(self, raw: str, out: list[Operation]) -> None:
+        """Nothing passes after an event that is no strict JSON. Where only numbers make it so, the rest of it still
+        says what was meant and whether the turn ended."""
+        code, message = event_fault(raw)
+        self._slots.report(code, message)
+        value = but_for_numbers(raw) if code in ("non_finite_number", "too_large") else None
+        if value is not None:
+            found: list[Operation] = []
+            self._normaliser.event(value, raw, found)
+            out.extend(operation for operation in found if not isinstance(operation, Usage))

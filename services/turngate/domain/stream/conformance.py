@@ -20,11 +20,13 @@ from turngate.domain.stream.assembler import Assembler
 from turngate.domain.stream.eventstream import event_texts
 from turngate.domain.stream.findings import Finding, UnknownNormaliser
 from turngate.domain.stream.outcome import READING_FAULTS, Block, EndCause, Outcome, StreamEnd
+from turngate.domain.stream.strict_json import integer
 from turngate.domain.stream.toolset import compile_toolset
 
 Report = dict[str, object]
 
 EXIT_PASS, EXIT_FAIL, EXIT_NOT_APPLICABLE, EXIT_UNREADABLE = 0, 1, 2, 3
+_EVENT_FIELDS = frozenset({"data", "event", "id", "retry"})
 _WORST_FIRST = (EXIT_UNREADABLE, EXIT_FAIL, EXIT_NOT_APPLICABLE, EXIT_PASS)
 
 
@@ -53,7 +55,7 @@ def read_fixture(data: bytes) -> Fixture:
     """Read a fixture file. Raises UnreadableFixture."""
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
-        value: object = json.loads(text)
+        value: object = json.loads(text, parse_int=integer)
     except UnicodeDecodeError:
         raise UnreadableFixture("the file is not UTF-8") from None
     except (ValueError, RecursionError):
@@ -96,13 +98,13 @@ def _events(text: str, fields: Mapping[str, object]) -> tuple[list[str], str | N
 
 
 def _payload(item: str) -> str:
-    """The provider's payload: the element itself, the `data` of a named event, or a bare sentinel."""
+    """The provider's payload: the element itself, the `data` of a server-sent event, or a bare sentinel."""
     if item.startswith('"'):
         return str(json.loads(item))
-    if '"event"' in item and '"data"' in item:
-        value: object = json.loads(item)
-        if isinstance(value, dict) and set(cast("dict[str, object]", value)) == {"event", "data"}:
-            data: object = value["data"]
+    if '"data"' in item:
+        value: object = json.loads(item, parse_int=integer)
+        if isinstance(value, dict) and "data" in value and cast("dict[str, object]", value).keys() <= _EVENT_FIELDS:
+            data = cast("object", value["data"])
             return data if isinstance(data, str) else rawjson.slice_at(item, ("data",)) or item
     return item
 

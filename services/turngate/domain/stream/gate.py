@@ -154,10 +154,11 @@ class Gate:
                 self._find("wrong_terminal_reason", "stopped for tool calls without any call")
                 return "unknown"
             return stop
-        if stop == "complete":
+        said = stop
+        if said == "complete":
             stop = self._complete_with_calls()
         if stop != "tool_calls":
-            self._find("wrong_terminal_reason", f"tool calls in a turn whose stop class is {stop}")
+            self._find("wrong_terminal_reason", f"tool calls in a turn whose stop label is of class {said}")
             return stop
         if any(s.kind == "refusal" for s in self._choice.slots.values()):
             self._find("wrong_terminal_reason", "tool calls beside a refusal")
@@ -192,6 +193,8 @@ class Gate:
             self._findings.append(Finding("multiple_choices", "several choices; the first is reported", "note"))
 
     def _complete_with_calls(self) -> StopClass:
+        """Where the label is not to be read as one for calls, label and content contradict: nobody knows why it
+        stopped."""
         reading = self._facts.complete_with_calls
         if reading == "tolerated":
             self._findings.append(
@@ -202,7 +205,7 @@ class Gate:
                 )
             )
             return "tool_calls"
-        return "tool_calls" if reading == "forced" and self._forced else "complete"
+        return "tool_calls" if reading == "forced" and self._forced else "unknown"
 
     def _check_calls(self) -> None:
         ids: set[str] = set()

@@ -8,7 +8,7 @@ from json import JSONDecodeError, JSONDecoder
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BLANK = frozenset(" \t\r\n")
-_DECODER = JSONDecoder()
+_DECODER = JSONDecoder(parse_int=float)  # the value is not used, and an integer may have more digits than int takes
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{}\]]')
 
 

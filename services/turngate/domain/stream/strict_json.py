@@ -59,6 +59,29 @@ def event_fault(text: str) -> tuple[GateCode, str]:
     return code, f"event: {message}"
 
 
+def but_for_numbers(text: str) -> object | None:
+    """The value of an event text in which nothing but numbers is refused: some are infinite or no numbers in it.
+
+    None for any other. What such an event says of the turn's end counts, though the turn will not pass.
+    """
+    try:
+        value: object = json.loads(text, parse_int=integer)
+    except (ValueError, RecursionError):
+        return None
+    if any(escape["lone"] for escape in _ESCAPE.finditer(text)) or not _shallow(value, _ORJSON_DEPTH_MAX):
+        return None
+    return value
+
+
+def integer(digits: str) -> int | float:
+    """An integer of a JSON text. One with more digits than Python takes becomes infinite, which no argument and no
+    schema may be: the rest of the text can be read on."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
 def is_too_deep(text: str, depth_max: int) -> bool:
     """Whether a JSON text is nested deeper than that; nearly every text tells by the number of its brackets."""
     if text.count("{") + text.count("[") <= depth_max:

@@ -15,7 +15,11 @@ NORMALISERS: tuple[NormaliserSpec, ...] = (
         "anthropic",
         1,
         ProfileFacts(
-            empty_arguments="object", end_mark=True, blocks_close_with_turn=False, complete_with_calls="wrong"
+            empty_arguments="object",
+            end_mark=True,
+            blocks_close_with_turn=False,
+            complete_with_calls="wrong",
+            sentinels=frozenset({"[DONE]"}),  # not of this API: relays that speak several of them append it
         ),
         MessagesNormaliser,
     ),

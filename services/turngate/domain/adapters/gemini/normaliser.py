@@ -15,6 +15,7 @@ NORMALISERS: tuple[NormaliserSpec, ...] = (
             end_mark=False,
             blocks_close_with_turn=False,
             complete_with_calls="wrong",
+            sentinels=frozenset({"[DONE]"}),  # not of this API: relays that speak several of them append it
             json_bodies=True,
             stop_may_go_on=True,
         ),

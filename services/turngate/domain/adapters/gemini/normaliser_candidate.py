@@ -31,9 +31,12 @@ class _OpenCall:
 
 
 class Candidate:
-    """open_kind: what prose may go on with. stop, word: the last finish reason, None once the turn goes on."""
+    """open_kind: what prose may go on with. stop, word: the last finish reason, None once the turn goes on.
 
-    __slots__ = ("calls", "next_block", "number", "open_call", "open_kind", "refused", "stop", "word")
+    ends_again: a call in pieces has just ended, and its end mark may still come.
+    """
+
+    __slots__ = ("calls", "ends_again", "next_block", "number", "open_call", "open_kind", "refused", "stop", "word")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -41,6 +44,7 @@ class Candidate:
         self.calls = 0
         self.open_kind: op.BlockKind | None = None
         self.open_call: _OpenCall | None = None
+        self.ends_again = False
         self.refused = False
         self.stop: op.StopClass | None = None
         self.word = ""
@@ -132,6 +136,7 @@ class Candidate:
             out.append(op.Reopen(self.number))
             self.stop = None
         self._close_prose(out)
+        self.ends_again = False
         self.next_block += 1
         return self.next_block - 1
 
@@ -168,6 +173,9 @@ class Candidate:
         handle: str,
         out: list[op.Operation],
     ) -> None:
+        if call == {} and signature is None and self.stop is None and self.ends_again:
+            self.ends_again = False  # the last piece said nothing of more to come, so nothing was open
+            return
         if call is None or not call.keys() <= tables.CALL_KEYS:
             self._unknown("a functionCall in a form that this normaliser does not know", out)
         call = call or {}
@@ -234,6 +242,7 @@ class Candidate:
 
     def _complete(self, current: _OpenCall, out: list[op.Operation]) -> None:
         self.open_call = None
+        self.ends_again = True
         text = current.arguments.text()
         if current.arguments.fault is not None:
             code, message = current.arguments.fault

@@ -15,12 +15,13 @@ from turngate.domain.adapters.openai_chat.normaliser_tables import (
     AUTH_WORDS,
     IGNORABLE_DELTA_KEYS,
     INVALID_WORDS,
+    LEGACY_STOP,
     REASONING_KEYS,
     STRICT_STOPS,
     is_tool_like,
 )
 from turngate.domain.stream import operations as op
-from turngate.domain.stream.findings import GateCode
+from turngate.domain.stream.findings import GateCode, Severity
 
 _REFUSED = -1
 """Slot of a call in a form that is never run; it exists so that the turn is known to hold a call."""
@@ -66,6 +67,8 @@ class ChatNormaliser:
     """The strict profile `openai`: what the API documents, and nothing else beside a call."""
 
     stops: Mapping[str, op.StopClass] = STRICT_STOPS
+    legacy_label: Severity = "error"
+    """What the legacy stop label beside calls of the present form means."""
     prose_keys: tuple[str, ...] = ("content",)
     index_decides = True
     """Whether a fragment without an id goes on with the call of its index."""
@@ -393,6 +396,9 @@ class ChatNormaliser:
         if state.stop is not None and self.finish_again(state, stop, out):
             return
         state.stop = state.stop or stop
+        if word == LEGACY_STOP and state.calls and _REFUSED not in state.by_index:
+            text = "the label of the legacy function_call beside tool calls"
+            out.append(op.Note("wrong_terminal_reason", self.legacy_label, text, state.number, None))
         if stop == "error":
             out.append(op.Failure("finish_reason", "retryable"))
         out.append(op.TurnStop(state.number, word, stop))

@@ -20,6 +20,7 @@ from turngate.domain.adapters.openai_chat.normaliser_chat import (
 )
 from turngate.domain.adapters.openai_chat.normaliser_tables import COMPAT_STOPS, REASONING_KEYS, is_tool_like
 from turngate.domain.stream import operations as op
+from turngate.domain.stream.findings import Severity
 from turngate.domain.stream.rawjson import slice_at
 
 
@@ -27,6 +28,7 @@ class CompatNormaliser(ChatNormaliser):
     """The profile `openai-compat`."""
 
     stops = COMPAT_STOPS
+    legacy_label: Severity = "tolerated"
     prose_keys = ("content", *REASONING_KEYS)
 
     # -- around the choices ----------------------------------------------------------------------------------

@@ -14,6 +14,9 @@ STRICT_STOPS: Mapping[str, StopClass] = {
     "content_filter": "filtered",
 }
 
+LEGACY_STOP = "function_call"
+"""Stands for one call of the legacy form, which has no id and is never run."""
+
 COMPAT_STOPS: Mapping[str, StopClass] = {
     **STRICT_STOPS,
     "eos": "complete",
