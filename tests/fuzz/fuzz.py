@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".turngate" / "fuzz"
-NAMES = ("relay", "stream", "body", "bytes", "json", "schema")
+NAMES = ("relay", "stream", "runs", "body", "bytes", "json", "schema")
 HANG_SECONDS = 20
 START_SECONDS_MAX = 600
 """To instrument the code, also on a busy machine. An input that hangs ends the process by itself."""

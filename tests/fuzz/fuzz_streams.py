@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -137,6 +138,24 @@ def splice(base: Base, other: Base, choices: Choices) -> tuple[list[str], list[i
         out.append((others if which else ones).pop(0))
         origin.append(which)
     return out, origin
+
+
+_NUMBER = re.compile(r'("(?:sequence_number|deltaSeq)": ?)([0-9]+)')
+
+
+def stretch(events: Sequence[str], choices: Choices) -> list[str]:
+    """Up to four events said several times in a row, each time as one of its own: numbers count on."""
+    out = list(events)
+    for _ in range(1 + choices.below(4)):
+        if out and len(out) < EVENTS_MAX:
+            at, more = choices.below(len(out)), 1 + choices.below(12)
+            again = [_renumbered(out[at], by) for by in range(1, more + 1)]
+            out[at + 1 :] = [*again, *(_renumbered(event, more) for event in out[at + 1 :])]
+    return out
+
+
+def _renumbered(event: str, by: int) -> str:
+    return _NUMBER.sub(lambda found: f"{found[1]}{int(found[2]) + by}", event)
 
 
 # -- inside an event -------------------------------------------------------------------------------------------

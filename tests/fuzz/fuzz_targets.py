@@ -4,6 +4,8 @@ relay     frames of a recorded stream dropped, repeated, reordered, split and cu
           every event is numbered: what still commits is the very same turn.
 stream    the events themselves changed, reordered, dropped, spliced, before anything numbers them: what still runs is
           what a plain reading of the changed events says; profiles that number their events run the same or nothing.
+runs      events said again and again and then changed: those that only go on with a block are taken at once, and what
+          comes of them is what comes of one after the other.
 body      the bytes of a body: split anywhere nothing changes; an event stream with flipped, cut or swapped bytes runs
           the same or nothing.
 bytes     any bytes to every reader of bodies and fixtures: refused or read, never another exception.
@@ -24,7 +26,7 @@ from typing import Any
 
 from fuzz_choices import Choices, require
 from fuzz_schemas import schema
-from fuzz_streams import Base, bases, binary_bodies, by_profile, change, disturb, pick_base, splice
+from fuzz_streams import Base, bases, binary_bodies, by_profile, change, disturb, pick_base, splice, stretch
 from plain_reading import contradiction, plain_reading
 
 from turngate.domain.stream import Assembler, Limits, Outcome, Preview, StreamEnd, compile_toolset
@@ -221,6 +223,40 @@ def _response_of(event: str) -> str | None:
     except (ValueError, RecursionError):
         return None
     return (value.get("id") or value.get("responseId") or None) if isinstance(value, dict) else None
+
+
+# -- runs ------------------------------------------------------------------------------------------------------
+
+TIGHT = Limits(turn_bytes=400, arguments_bytes=100)
+
+
+def runs_of_deltas(data: bytes) -> None:
+    choices = Choices(data)
+    base = pick_base(choices)
+    fixture = replace(base.fixture, events=stretch(base.fixture.events, choices))
+    if choices.flag():
+        fixture = change(fixture, choices)
+    cuts = choices.cuts(len(fixture.events))
+    limits = TIGHT if choices.byte() == 255 else Limits()
+    require(
+        _taken(fixture, cuts, limits, at_once=True) == _taken(fixture, cuts, limits, at_once=False), "a run differs"
+    )
+
+
+def _taken(fixture: Fixture, cuts: Sequence[int], limits: Limits, *, at_once: bool) -> str:
+    """What was shown, and what came of it. repr: a NaN is no other than itself."""
+    assembler = Assembler(
+        profile=fixture.profile, tools=compile_toolset(fixture.tool_schemas), tool_choice=fixture.tool_choice,
+        limits=limits,
+    )  # fmt: skip
+    if not at_once:
+        assembler._continuation = None
+    shown: dict[tuple[str, str, int], object] = {}
+    for a, b in pairwise(cuts):
+        for step in assembler.feed(a, fixture.events[a:b]):
+            key = (step.kind, step.phase, step.block_index)
+            shown[key] = f"{shown.get(key, '')}{step.text}" if step.text else step
+    return repr((assembler.end(StreamEnd("eof", count=len(fixture.events))), shown))
 
 
 # -- body ------------------------------------------------------------------------------------------------------
@@ -420,6 +456,7 @@ def timed(target: Callable[[bytes], None]) -> Callable[[bytes], None]:
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "relay": timed(relay),
     "stream": timed(stream),
+    "runs": timed(runs_of_deltas),
     "body": timed(body),
     "bytes": timed(any_bytes),
     "json": timed(strict_json),

@@ -20,7 +20,7 @@ from fuzz_streams import bases, binary_bodies, by_profile
 from fuzz_targets import TARGETS
 
 from turngate.domain.adapters.normalisers import profiles
-from turngate.domain.stream import eventstream, gate, toolschema, toolset
+from turngate.domain.stream import eventstream, gate, shapes, toolschema, toolset
 from turngate.domain.stream.gate import Gate
 from turngate.domain.stream.sequencer import Sequencer
 from turngate.domain.stream.sse_text import SseDecoder
@@ -172,6 +172,10 @@ def _plant_gate(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gate, "BLOCKING_ORDER", ())
 
 
+def _plant_escape(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(shapes, "_read", list)
+
+
 def hunt(target: str) -> None:
     for data in inputs(HUNT_INPUTS):
         TARGETS[target](data)
@@ -181,6 +185,7 @@ PLANTED: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "order": ("relay", _plant_sequencer),
     "cut arguments repaired": ("stream", _plant_repair),
     "findings that block nothing": ("stream", _plant_gate),
+    "an escape unread": ("runs", _plant_escape),
     "a checksum unread": ("body", _plant_crc),
     "a line end cut in two": ("body", _plant_split),
     "lenient JSON": ("json", _plant_json),

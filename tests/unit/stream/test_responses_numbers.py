@@ -236,14 +236,18 @@ def test_a_run_ends_at_another_part_item_or_family() -> None:
         event["sequence_number"] = number
         normaliser.event(event, json.dumps(event), out := [])
     assert isinstance(out[-1], Delta)
-    more = normaliser.continuation(event, out[-1])  # type: ignore[attr-defined]
+    reads, due, took = normaliser.continuation(event, out[-1])  # type: ignore[attr-defined]
+    assert due() == 4
     for change in (
         {"content_index": 1}, {"output_index": 1}, {"output_index": False}, {"content_index": False}, {"delta": ""},
         {"delta": 1}, {"type": "response.refusal.delta"}, {"sequence_number": 5}, {"sequence_number": None},
         {"sequence_number": 4.0}, {"item_id": []},
     ):  # fmt: skip
-        assert more({**delta, "sequence_number": 4, **change}) is None
-    assert more([]) is None
-    assert more({**delta, "sequence_number": 4}) == "a"
-    assert more({**delta, "sequence_number": 4}) is None
-    assert more({**delta, "sequence_number": 5}) == "a"
+        assert reads({**delta, "sequence_number": 4, **change}, 4) is None
+    assert reads([], 4) is None
+    assert reads({**delta, "sequence_number": 4}, 4) == "a"
+    assert reads({**delta, "sequence_number": 4}, 5) is None
+    assert due() == 4
+    took(["a"])
+    assert due() == 5
+    assert reads({**delta, "sequence_number": 5}, 5) == "a"

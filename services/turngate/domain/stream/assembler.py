@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
-
-import orjson
+from typing import Literal
 
 from turngate.domain.adapters import normalisers
 from turngate.domain.stream.gate import Counts, Gate
-from turngate.domain.stream.operations import Continues, Delta, NormaliserSpec, Operation, Usage
+from turngate.domain.stream.operations import Continuation, Delta, NormaliserSpec, Operation, Usage
 from turngate.domain.stream.outcome import Outcome, StreamEnd
 from turngate.domain.stream.preview import Preview
+from turngate.domain.stream.runs import UNREADABLE, Run, parsed
 from turngate.domain.stream.sequencer import Sequencer
-from turngate.domain.stream.slots import Limits, Slot, Slots
+from turngate.domain.stream.slots import Limits, Slots
 from turngate.domain.stream.strict_json import but_for_numbers, event_fault
 from turngate.domain.stream.toolset import CompiledToolset
 
 _DEFAULT_LIMITS = Limits()
-_UNREADABLE = object()
-"""Stands for an event that is not JSON."""
-
-
-class _Run(NamedTuple):
-    """Where the last delta went, and how to tell the events that only go on there."""
-
-    continues: Continues
-    delta: Delta
-    slot: Slot
 
 
 class Assembler:
@@ -51,7 +40,7 @@ class Assembler:
         self._spec: NormaliserSpec = normalisers.find_normaliser(profile, normaliser_version)
         self._normaliser = self._spec.build()
         self._continuation = getattr(self._normaliser, "continuation", None)
-        self._run: _Run | None = None
+        self._run: Run | None = None
         self._tools = tools
         self._forced = tool_choice == "forced"
         self._limits = limits
@@ -81,37 +70,30 @@ class Assembler:
 
         raw_events: the provider's data payloads, exactly as received. Returns what became visible.
         """
-        slots = self._slots
-        texts: list[str] = []  # of consecutive events that only go on with one block: most of a stream
-        run = self._run
-        continues = None if run is None else run.continues
-        index, loads = self._read, orjson.loads
-        for raw in self._sequencer.accept(first_seq, raw_events):
-            try:
-                value: object = loads(raw)
-            except orjson.JSONDecodeError:
-                value = _UNREADABLE
-            if continues is not None and (text := continues(value)) is not None:
-                texts.append(text)
+        slots, run = self._slots, self._run
+        events = self._sequencer.accept(first_seq, raw_events)
+        at = 0
+        while at < len(events):
+            if run is None:
+                value = parsed(events[at])
             else:
-                if run is not None and texts:
-                    slots.extend(run.slot, run.delta, texts, index - len(texts))
-                    texts.clear()
-                slots.event_index = index
-                run = self._step(value, raw, run)
-                continues = None if run is None else run.continues
-            index += 1
-        if run is not None and texts:
-            slots.extend(run.slot, run.delta, texts, index - len(texts))
-        self._read = index
+                at, value = run.take(events, at, self._read + at, slots)
+                if at == len(events):
+                    break
+            slots.event_index = self._read + at
+            run = self._step(value, events[at], run)
+            at += 1
+        self._read += at
         self._run = run
         return slots.take_previews()
 
-    def _step(self, value: object, raw: str, run: _Run | None) -> _Run | None:
+    def _step(self, value: object, raw: str, run: Run | None) -> Run | None:
         """Apply one event in full; returns the run that the events after it may go on with."""
         operations: list[Operation] = []
         self._interpret(value, raw, operations)
         if not operations:
+            if run is not None:
+                run.forget()
             return run
         for operation in operations:
             self._slots.apply(operation)
@@ -119,8 +101,8 @@ class Assembler:
         if self._continuation is None or not isinstance(last, Delta):
             return None
         slot = self._slots.open_for(last)
-        continues: Continues | None = None if slot is None else self._continuation(value, last)
-        return None if slot is None or continues is None else _Run(continues, last, slot)
+        continuation: Continuation | None = None if slot is None else self._continuation(value, last)
+        return None if slot is None or continuation is None else Run(continuation, last, slot)
 
     def end(self, end: StreamEnd) -> Outcome:
         """The relay is over: judge it. To be called once; nothing may be fed afterwards."""
@@ -128,11 +110,7 @@ class Assembler:
         leftovers: list[Operation] = []
         for seq, raw in self._sequencer.leftovers():
             self._slots.event_index = seq
-            try:
-                value: object = orjson.loads(raw)
-            except orjson.JSONDecodeError:
-                value = _UNREADABLE
-            self._interpret(value, raw, leftovers)
+            self._interpret(parsed(raw), raw, leftovers)
             for operation in leftovers:
                 self._slots.apply_outcome(operation)
             leftovers.clear()
@@ -153,7 +131,7 @@ class Assembler:
         )
 
     def _interpret(self, value: object, raw: str, out: list[Operation]) -> None:
-        if value is not _UNREADABLE:
+        if value is not UNREADABLE:
             self._normaliser.event(value, raw, out)
         elif raw not in self._spec.facts.sentinels:
             self._in_spite_of_numbers(raw, out)

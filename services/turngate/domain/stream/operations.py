@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from turngate.domain.stream.findings import GateCode, Severity
 
@@ -164,19 +164,30 @@ class Normaliser(Protocol):
         ...
 
 
-Continues = Callable[[object], str | None]
-"""The text that a parsed event adds to the delta before it, where it does nothing else; otherwise None."""
+class Continuation(NamedTuple):
+    """How the events that only go on where a delta was are told from all others.
+
+    reads: a parsed event and the number it must have (None: none) -> the text it adds, where it does nothing else;
+    otherwise None. Changes nothing, and depends neither on the text nor on what stands in a padding. It may give a
+    text only where `event` would give nothing but a Delta of that text to the same field, beside notes that it gave
+    before.
+    due: the number of the next event, in a profile that numbers them. took: told what `reads` gave for the events that
+    came next.
+    """
+
+    reads: Callable[[Any, int | None], str | None]
+    due: Callable[[], int | None] | None = None
+    took: Callable[[list[str]], None] | None = None
 
 
 class Continuing(Protocol):
     """A normaliser that knows how most of its events look: more text for the block that the last one added to."""
 
-    def continuation(self, value: object, delta: Delta) -> Continues | None:
-        """How the events that only go on where `delta` was are told from all others; None where they are not.
+    def continuation(self, value: object, delta: Delta) -> Continuation | None:
+        """What the events have in common that only go on where `delta` was; None where that cannot be told.
 
         value: the parsed event whose last operation was `delta`. What is returned holds until another event goes
-        through `event` with a result; it must give a text only where `event` would give nothing but a Delta of
-        that text to the same field, beside notes that it gave before.
+        through `event` with a result.
         """
         ...
 

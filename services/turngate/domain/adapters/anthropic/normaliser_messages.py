@@ -206,7 +206,7 @@ class MessagesNormaliser:
         else:
             out.append(op.Note("unknown_event", "error", "a delta without its text", 0, index))
 
-    def continuation(self, value: object, delta: op.Delta) -> op.Continues | None:
+    def continuation(self, value: object, delta: op.Delta) -> op.Continuation | None:
         """Further deltas of the same block and type."""
         word = _map(_map(value).get("delta")).get("type")
         name, field = DELTAS.get(word, ("", "part")) if isinstance(word, str) else ("", "part")
@@ -214,7 +214,7 @@ class MessagesNormaliser:
         if field != delta.field or field not in ("text", "arguments"):
             return None
 
-        def more(event: Any) -> str | None:
+        def more(event: Any, number: int | None) -> str | None:
             try:  # whatever has another shape is for `event` to judge
                 inner = event["delta"]
                 if event["type"] == "content_block_delta" and inner["type"] == word and event["index"] == index:
@@ -225,7 +225,7 @@ class MessagesNormaliser:
                 pass
             return None
 
-        return more
+        return op.Continuation(more)
 
     def _block_stop(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
         index = self._index(event, out)

@@ -189,7 +189,7 @@ class ChatNormaliser:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def continuation(self, value: object, delta: op.Delta) -> op.Continues | None:
+    def continuation(self, value: object, delta: op.Delta) -> op.Continuation | None:
         """Further chunks of the same response with one choice, whose delta has the same one field."""
         choices = (as_map(value) or {}).get("choices")
         choice = as_map(choices[0]) if isinstance(choices, list) and len(choices) == 1 else None
@@ -202,16 +202,23 @@ class ChatNormaliser:
                 return None
             if not self.index_decides:
                 return None
-            return self._more_of_choice("tool_calls", lambda value: _more_arguments(call, value))
+
+            def took(texts: list[str]) -> None:
+                call.idless = True
+
+            reads = self._more_of_choice("tool_calls", lambda value: _more_arguments(call.number, value))
+            return op.Continuation(reads, took=took)
         names = [key for key in fields if key != "role"]
         if len(names) != 1 or names[0] not in self.prose_keys or fields[names[0]] != delta.text:
             return None
-        return self._more_of_choice(names[0], None)
+        return op.Continuation(self._more_of_choice(names[0], None))
 
-    def _more_of_choice(self, key: str, read: Callable[[object], str | None] | None) -> op.Continues:
+    def _more_of_choice(
+        self, key: str, read: Callable[[object], str | None] | None
+    ) -> Callable[[Any, int | None], str | None]:
         handle = self._handle
 
-        def more(chunk: Any) -> str | None:
+        def more(chunk: Any, number: int | None) -> str | None:
             try:  # whatever has another shape is for `event` to judge
                 (choice,) = chunk["choices"]
                 delta = choice["delta"]
@@ -408,8 +415,8 @@ class ChatNormaliser:
         return False
 
 
-def _more_arguments(call: CallRef, value: Any) -> str | None:
-    """The argument text of the only fragment, where it names nothing but the call's index.
+def _more_arguments(number: int, value: Any) -> str | None:
+    """The argument text of the only fragment, where it names nothing but the call's index, `number`.
 
     Another shape raises KeyError, TypeError or ValueError.
     """
@@ -417,7 +424,7 @@ def _more_arguments(call: CallRef, value: Any) -> str | None:
     function = entry["function"]
     text, index = function["arguments"], entry["index"]
     if (
-        index != call.number
+        index != number
         or type(index) is not int
         or entry.get("id")
         or function.get("name")
@@ -426,7 +433,6 @@ def _more_arguments(call: CallRef, value: Any) -> str | None:
         or type(text) is not str
     ):
         return None
-    call.idless = True
     return text
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, cast
-from zlib import crc32
 
 from turngate.domain.adapters.openai_chat.normaliser_tables import is_tool_like
 from turngate.domain.adapters.openai_responses import normaliser_tables as tables
@@ -319,7 +318,7 @@ class ResponsesNormaliser:
         elif text is not None:
             item.note(out, "unknown_event", "the end of a part whose text is no text")
 
-    def continuation(self, value: object, delta: op.Delta) -> op.Continues | None:
+    def continuation(self, value: object, delta: op.Delta) -> op.Continuation | None:
         """Further deltas of the same part, each with the number that is due."""
         event = as_map(value)
         name, index = word(event), event.get("output_index")
@@ -332,15 +331,14 @@ class ResponsesNormaliser:
         part = item.parts.get((family.part or "", place if type(place) is int else 0))
         if part is None or part.block != delta.block or (field and (type(place) is not int or place < 0)):
             return None
-        numbers, ids, seed = self._numbers, self._ids, delta_seed(name, index, place)
-        sums = numbers.sums
+        numbers, ids = self._numbers, self._ids
 
-        def more(event: Any) -> str | None:
+        def more(event: Any, number: int | None) -> str | None:
             try:  # whatever has another shape is for `event` to judge
                 if event["type"] != name or event["output_index"] != index or type(event["output_index"]) is not int:
                     return None
-                number, text = event.get("sequence_number"), event["delta"]
-                if number != numbers.due or (number is not None and type(number) is not int):
+                found, text = event.get("sequence_number"), event["delta"]
+                if found != number or (number is not None and type(found) is not int):
                     return None
                 if numbers.waiting or part.done or item.done:
                     return None
@@ -350,15 +348,14 @@ class ResponsesNormaliser:
                     return None
             except (KeyError, TypeError, AttributeError):
                 return None
-            data = text.encode("utf-8", "surrogatepass")
-            part.total = crc32(data, part.total)  # as `Part.add` and `Numbering.take` would
-            part.characters += len(text)
-            if number is not None:
-                numbers.due = number + 1
-                sums.append(crc32(data, seed))
             return text
 
-        return more
+        def took(texts: list[str]) -> None:
+            whole = "".join(texts)
+            part.add(whole.encode(), len(whole))
+            numbers.passed_deltas(texts, delta_seed(name, index, place))
+
+        return op.Continuation(more, lambda: numbers.due, took)
 
 
 def _failure(error: Json, value: str) -> op.Failure:
