@@ -62,6 +62,7 @@ class Gate:
         filled = {n: c for n, c in slots.choices.items() if c.slots}
         self._filled = filled
         self._choice = filled[min(filled)] if filled else slots.choices.get(0, Choice())
+        self._blocks = _ordered(self._choice)
         self._calls = [s for c in filled.values() for s in _ordered(c) if s.kind == "tool_call"]
         self._parsed: dict[int, Mapping[str, object]] = {}
         self._names: dict[int, str] = {}
@@ -317,7 +318,7 @@ class Gate:
         )
 
     def _committed_blocks(self, label: TurnStop | None) -> tuple[Block, ...]:
-        slots = _ordered(self._choice)
+        slots = self._blocks
         if label is not None and label.void is not None:
             following = slots[-1].index + 1 if slots else 0
             return (Block(following, "refusal", f"0/{following}", text=label.void),)
@@ -349,7 +350,7 @@ class Gate:
         return None if tool is None else tool.digest
 
     def _assembled(self, *kinds: BlockKind) -> str:
-        return "".join(s.content() for s in _ordered(self._choice) if s.kind in kinds)
+        return "".join(s.content() for s in self._blocks if s.kind in kinds)
 
     def _usage_raw(self) -> str | None:
         if self._slots.usage is None:

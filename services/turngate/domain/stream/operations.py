@@ -172,12 +172,12 @@ class Continuation(NamedTuple):
     text only where `event` would give nothing but a Delta of that text to the same field, beside notes that it gave
     before.
     due: the number of the next event, in a profile that numbers them. took: told what `reads` gave for the events that
-    came next.
+    came next, one by one and joined.
     """
 
     reads: Callable[[Any, int | None], str | None]
     due: Callable[[], int | None] | None = None
-    took: Callable[[list[str]], None] | None = None
+    took: Callable[[list[str], str], None] | None = None
 
 
 class Continuing(Protocol):

@@ -44,14 +44,17 @@ def span(text: str, path: Sequence[str | int]) -> tuple[int, int] | None:
     """
     at = _skip(text, 0)
     try:
+        if not path:
+            return at, _value_end(text, at)
+        found: tuple[int, int] | None = None
         for step in path:
             found = _member(text, at, step) if isinstance(step, str) else _element(text, at, step)
             if found is None:
                 return None
-            at = found
-        return at, _value_end(text, at)
+            at = found[0]
     except (JSONDecodeError, IndexError):
         return None
+    return found
 
 
 def slice_at(text: str, path: Sequence[str | int]) -> str | None:
@@ -83,10 +86,10 @@ def replaced(text: str, path: Sequence[str | int], value: str) -> str:
     return text if found is None else text[: found[0]] + value + text[found[1] :]
 
 
-def _member(text: str, at: int, key: str) -> int | None:
+def _member(text: str, at: int, key: str) -> tuple[int, int] | None:
     if text[at] != "{":
         return None
-    last: int | None = None
+    last: tuple[int, int] | None = None
     at = _skip(text, at + 1)
     while text[at] != "}":
         name, at = _DECODER.raw_decode(text, at)
@@ -95,9 +98,10 @@ def _member(text: str, at: int, key: str) -> int | None:
         at += 1
         if text[at] in _BLANK:
             at = _skip(text, at)
+        end = _value_end(text, at)
         if name == key:
-            last = at
-        at = _value_end(text, at)
+            last = at, end
+        at = end
         if text[at] in _BLANK:
             at = _skip(text, at)
         if text[at] == ",":
@@ -105,15 +109,16 @@ def _member(text: str, at: int, key: str) -> int | None:
     return last
 
 
-def _element(text: str, at: int, place: int) -> int | None:
+def _element(text: str, at: int, place: int) -> tuple[int, int] | None:
     if text[at] != "[":
         return None
     at = _skip(text, at + 1)
     count = 0
     while text[at] != "]":
+        end = _value_end(text, at)
         if count == place:
-            return at
-        at = _skip(text, _value_end(text, at))
+            return at, end
+        at = _skip(text, end)
         if text[at] == ",":
             at = _skip(text, at + 1)
         count += 1

@@ -51,25 +51,31 @@ class Run:
         number = None if due is None else due()
         texts: list[str] = []
         value: object = None
-        while at + len(texts) < len(events):
+        reached, end = at, len(events)
+        while reached < end:
             if self._shape is not None:
-                told = self._shape.texts(events, at + len(texts), _ahead(number, texts))
+                told = self._shape.texts(events, reached, number)
                 self._told += len(told)
                 texts = texts + told if texts else told
-                if at + len(texts) == len(events):
+                reached += len(told)
+                number = None if number is None else number + len(told)
+                if reached == end:
                     break
-            raw = events[at + len(texts)]
+            raw = events[reached]
             value = parsed(raw)
-            text = reads(value, _ahead(number, texts))
+            text = reads(value, number)
             if text is None:
                 break
-            self._learn(raw, text, _ahead(number, texts))
+            self._learn(raw, text, number)
             texts.append(text)
+            reached += 1
+            number = None if number is None else number + 1
         if texts:
-            slots.extend(self._slot, self._delta, texts, event_index)
+            whole = "".join(texts)
+            slots.extend(self._slot, self._delta, texts, whole, event_index)
             if took is not None:
-                took(texts)
-        return at + len(texts), value
+                took(texts, whole)
+        return reached, value
 
     def _learn(self, raw: str, text: str, number: int | None) -> None:
         """The shape of an event that goes on, unless those before it told too few."""
@@ -80,7 +86,3 @@ class Run:
     def forget(self) -> None:
         """An event went through the normaliser."""
         self._shape = None
-
-
-def _ahead(number: int | None, texts: list[str]) -> int | None:
-    return None if number is None else number + len(texts)

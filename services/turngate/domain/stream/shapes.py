@@ -44,11 +44,13 @@ class Shape(NamedTuple):
         number: which the first of them must have.
         """
         left = events[at:] if at else events
+        if self.padded == "spaces":
+            return _read(self._between_and_spaces(left))
         if self.padded is None and self.numbered is None:
-            return _read(self._written(left))
-        return _read(self._written_with_more(left, number or 0))
+            return _read(self._between(left))
+        return _read(self._between_and_more(left, number or 0))
 
-    def _written(self, events: Sequence[str]) -> list[str]:
+    def _between(self, events: Sequence[str]) -> list[str]:
         """What stands between head and tail."""
         head, tail = self.head, self.tail
         around = len(head) + len(tail)
@@ -60,28 +62,38 @@ class Shape(NamedTuple):
             found.append(inside)
         return found
 
-    def _written_with_more(self, events: Sequence[str], number: int) -> list[str]:
-        """The same with a padding or a number."""
+    def _between_and_spaces(self, events: Sequence[str]) -> list[str]:
+        """The same with spaces as padding."""
+        head, middle, tail = self.head, self.middle, self.tail
+        found: list[str] = []
+        for raw in events:
+            before, _, behind = raw.partition(middle)
+            inside = before.removeprefix(head)
+            if inside == before or behind.lstrip(" ") != tail:
+                break
+            found.append(inside)
+        return found
+
+    def _between_and_more(self, events: Sequence[str], number: int) -> list[str]:
+        """The same with a number, a text as padding, or both."""
         head, middle, tail, padded, numbered, rest = self
-        bare, of_letters = padded is None, padded == "text"
         in_head, in_tail = numbered == "head", numbered == "tail"
+        start = head if in_head else tail
         found: list[str] = []
         for raw in events:
             if in_tail:
-                tail = f"{self.tail}{number}{rest}"
+                tail = f"{start}{number}{rest}"
             elif in_head:
-                head = f"{self.head}{number}{rest}"
-            if bare:
-                before, padding = raw.removesuffix(tail), ""
-                missing = len(before) == len(raw)
+                head = f"{start}{number}{rest}"
+            if padded is None:
+                before = raw.removesuffix(tail)
+                fits = before != raw
             else:
                 before, _, behind = raw.partition(middle)
                 padding = behind.removesuffix(tail)
-                missing = len(padding) == len(behind)
+                fits = padding != behind and (padding.isalnum() or not padding)
             inside = before.removeprefix(head)
-            if missing or len(inside) == len(before):
-                break
-            if padding and not (padding.isalnum() if of_letters else not padding.strip(" ")):
+            if not fits or inside == before:
                 break
             found.append(inside)
             number += 1
@@ -145,7 +157,7 @@ def _cut(raw: str, text: str, number: int | None) -> Shape | None:
     if padding is not None:
         begin, end = padding.span("padding")
         padded, middle, tail = "text", f'"{behind[:begin]}', behind[end:]
-    elif behind.endswith(" }"):
+    elif number is None and behind.endswith(" }"):
         padded, middle, tail = "spaces", f'"{behind[:-1].rstrip(" ")}', "}"
     if number is None:
         return Shape(head, middle, tail, padded, None, "")

@@ -301,12 +301,11 @@ class Slots:
             return None
         return slot if delta.field in ("text", "arguments") else None
 
-    def extend(self, slot: Slot, delta: op.Delta, texts: list[str], first_event: int) -> None:
+    def extend(self, slot: Slot, delta: op.Delta, texts: list[str], text: str, first_event: int) -> None:
         """The deltas of consecutive events to one open slot at once. Same result as one `apply` for each.
 
-        delta: where they go. texts: none is empty. first_event: index of the first of them.
+        delta: where they go. texts: none is empty. text: they joined. first_event: index of the first of them.
         """
-        text = "".join(texts)
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         arguments = delta.field == "arguments"
         if self._bytes + size > self._limits.turn_bytes or (

@@ -48,7 +48,7 @@ def parse_object(text: str, *, bytes_max: int, depth_max: int) -> dict[str, obje
         raise RejectedJson("too_large", "arguments hold an integer of too many digits") from None
     if not isinstance(value, dict):
         raise RejectedJson("non_object_arguments", "arguments are JSON but not an object")
-    if not _shallow(value, depth_max):
+    if _may_be_deep(text, depth_max) and not _shallow(value, depth_max):
         raise RejectedJson("too_large", f"arguments are nested deeper than {depth_max} levels")
     return cast("dict[str, object]", value)
 
@@ -83,8 +83,8 @@ def integer(digits: str) -> int | float:
 
 
 def is_too_deep(text: str, depth_max: int) -> bool:
-    """Whether a JSON text is nested deeper than that; nearly every text tells by the number of its brackets."""
-    if text.count("{") + text.count("[") <= depth_max:
+    """Whether a JSON text is nested deeper than that."""
+    if not _may_be_deep(text, depth_max):
         return False
     try:
         return not _shallow(orjson.loads(text), depth_max)
@@ -142,6 +142,11 @@ def _children(value: object) -> list[object]:
     if isinstance(value, dict):
         return list(cast("dict[str, object]", value).values())
     return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _may_be_deep(text: str, depth_max: int) -> bool:
+    """Nearly every text tells by the number of its brackets that it is not."""
+    return text.count("{") + text.count("[") > depth_max
 
 
 def _shallow(value: object, depth_max: int) -> bool:

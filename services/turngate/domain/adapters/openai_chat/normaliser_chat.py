@@ -203,7 +203,7 @@ class ChatNormaliser:
             if not self.index_decides:
                 return None
 
-            def took(texts: list[str]) -> None:
+            def took(texts: list[str], whole: str) -> None:
                 call.idless = True
 
             reads = self._more_of_choice("tool_calls", lambda value: _more_arguments(call.number, value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from turngate.domain.adapters.openai_chat.normaliser_tables import is_tool_like
@@ -24,19 +24,6 @@ class ResponsesNormaliser:
         self._over = False
         self._items: dict[int, Item] = {}
         self._ids: dict[str, int | None] = {}  # None: an id of several items tells nothing
-        self._handlers: dict[str, Callable[[Json, str, list[op.Operation]], None]] = {
-            "response.output_item.added": self._added,
-            "response.output_item.done": self._item_done,
-            "error": self._error,
-            **dict.fromkeys(tables.DELTAS, self._delta),
-            **dict.fromkeys(tables.DONES, self._text_done),
-            **dict.fromkeys(tables.PART_EVENTS, self._part_event),
-            **dict.fromkeys(tables.OPENINGS, self._opening),
-            **dict.fromkeys(tables.TERMINALS, self._terminal),
-            **dict.fromkeys(tables.REPEATED, self._repeated),
-            **dict.fromkeys(tables.IGNORED, _nothing),
-            **dict.fromkeys(tables.UNKEPT, _unkept),
-        }
 
     def event(self, value: object, raw: str, out: list[op.Operation]) -> None:
         event = as_map(value)
@@ -45,7 +32,7 @@ class ResponsesNormaliser:
 
     def _read(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         name = word(event)
-        handler = self._handlers.get(name)
+        handler = HANDLERS.get(name)
         if handler is None:
             self._unknown(event, name, out)
             return
@@ -56,11 +43,11 @@ class ResponsesNormaliser:
             if not self._begun and self._numbers.due is None and name not in tables.OPENINGS:
                 out.append(op.Note("missing_events", "error", "the stream does not begin with its response"))
             self._begun = True
-        handler(event, raw, out)
+        handler(self, event, raw, out)
 
     # -- the response ------------------------------------------------------------------------------------------
 
-    def _opening(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+    def opening(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         if word(event) == "response.created":
             if self._created or self._items:
                 out.append(op.Note("identity_collision", "error", "a second response begins"))
@@ -82,7 +69,7 @@ class ResponsesNormaliser:
         else:
             out.append(op.Note("identity_collision", "error", "the response id changes inside the stream"))
 
-    def _terminal(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+    def terminal(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         response = as_map(event.get("response"))
         self._bind(response, out)
         usage = response.get("usage")
@@ -117,7 +104,7 @@ class ResponsesNormaliser:
         calls = any(item.kind in tables.CALLS for item in self._items.values())
         return value, "tool_calls" if calls else "complete"
 
-    def _error(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+    def error(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         """Flat as documented, or nested as recorded; `response.failed` may follow."""
         error = as_map(event.get("error"))
         out.append(_failure(error or {key: value for key, value in event.items() if key != "type"}, "error"))
@@ -216,7 +203,7 @@ class ResponsesNormaliser:
         item.begin(value, out)
         return item
 
-    def _added(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+    def added(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         index = self._index(event)
         if index is None:
             out.append(op.Note("missing_slot", "error", "an item without an output index"))
@@ -226,7 +213,7 @@ class ResponsesNormaliser:
         else:
             self._open(index, as_map(event.get("item")), out)
 
-    def _item_done(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+    def item_done(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         value = as_map(event.get("item"))
         index = self._place({**event, "item_id": value.get("id")}, out)
         if index is None:
@@ -244,7 +231,7 @@ class ResponsesNormaliser:
         else:
             item.end(value, raw, ("item",), out)
 
-    def _repeated(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+    def repeated(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         """Progress of an item, and content that its end repeats."""
         index = self._place(event, out)
         item = None if index is None else self._items.get(index)
@@ -273,7 +260,7 @@ class ResponsesNormaliser:
         part = item.part(family, place if type(place) is int and place > 0 else 0, out)
         return None if part is None else (item, part)
 
-    def _delta(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+    def delta(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         family = tables.DELTAS[word(event)]
         found = self._part(event, family, out)
         if found is None:
@@ -288,7 +275,7 @@ class ResponsesNormaliser:
             part.add(text.encode("utf-8", "surrogatepass"), len(text))
             out.append(op.Delta(0, part.block, family.field, text))
 
-    def _text_done(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+    def text_done(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         family = tables.DONES[word(event)]
         found = self._part(event, family, out)
         if found is None:
@@ -299,7 +286,7 @@ class ResponsesNormaliser:
         if family is tables.ARGUMENTS and name is not None and item.name is not None and name != item.name:
             item.note(out, "identity_collision", "a call has another name at the end of its arguments")
 
-    def _part_event(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+    def part_event(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         inner = as_map(event.get("part"))
         family = tables.PARTS.get(word(inner))
         if family is None:
@@ -318,6 +305,16 @@ class ResponsesNormaliser:
         elif text is not None:
             item.note(out, "unknown_event", "the end of a part whose text is no text")
 
+    # -- without content -----------------------------------------------------------------------------------------
+
+    def nothing(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+        """Named as carrying nothing."""
+
+    def unkept(self, event: Json, raw: str, out: list[op.Operation]) -> None:
+        out.append(op.Note("unknown_event", "error", "content that no block can hold"))
+
+    # -- runs ----------------------------------------------------------------------------------------------------
+
     def continuation(self, value: object, delta: op.Delta) -> op.Continuation | None:
         """Further deltas of the same part, each with the number that is due."""
         event = as_map(value)
@@ -331,7 +328,7 @@ class ResponsesNormaliser:
         part = item.parts.get((family.part or "", place if type(place) is int else 0))
         if part is None or part.block != delta.block or (field and (type(place) is not int or place < 0)):
             return None
-        numbers, ids = self._numbers, self._ids
+        numbers, ids, seed = self._numbers, self._ids, delta_seed(name, index, place)
 
         def more(event: Any, number: int | None) -> str | None:
             try:  # whatever has another shape is for `event` to judge
@@ -350,10 +347,9 @@ class ResponsesNormaliser:
                 return None
             return text
 
-        def took(texts: list[str]) -> None:
-            whole = "".join(texts)
+        def took(texts: list[str], whole: str) -> None:
             part.add(whole.encode(), len(whole))
-            numbers.passed_deltas(texts, delta_seed(name, index, place))
+            numbers.passed_deltas(texts, seed)
 
         return op.Continuation(more, lambda: numbers.due, took)
 
@@ -375,9 +371,16 @@ def _is_call(name: str) -> bool:
     return is_tool_like(name) and not name.endswith(("_output", "_result"))
 
 
-def _nothing(event: Json, raw: str, out: list[op.Operation]) -> None:
-    """Named as carrying nothing."""
-
-
-def _unkept(event: Json, raw: str, out: list[op.Operation]) -> None:
-    out.append(op.Note("unknown_event", "error", "content that no block can hold"))
+HANDLERS: Mapping[str, Callable[[ResponsesNormaliser, Json, str, list[op.Operation]], None]] = {
+    "response.output_item.added": ResponsesNormaliser.added,
+    "response.output_item.done": ResponsesNormaliser.item_done,
+    "error": ResponsesNormaliser.error,
+    **dict.fromkeys(tables.DELTAS, ResponsesNormaliser.delta),
+    **dict.fromkeys(tables.DONES, ResponsesNormaliser.text_done),
+    **dict.fromkeys(tables.PART_EVENTS, ResponsesNormaliser.part_event),
+    **dict.fromkeys(tables.OPENINGS, ResponsesNormaliser.opening),
+    **dict.fromkeys(tables.TERMINALS, ResponsesNormaliser.terminal),
+    **dict.fromkeys(tables.REPEATED, ResponsesNormaliser.repeated),
+    **dict.fromkeys(tables.IGNORED, ResponsesNormaliser.nothing),
+    **dict.fromkeys(tables.UNKEPT, ResponsesNormaliser.unkept),
+}

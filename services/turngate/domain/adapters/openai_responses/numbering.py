@@ -7,10 +7,10 @@ identity of a delta.
 
 from __future__ import annotations
 
-import zlib
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
+from zlib import crc32
 
 import orjson
 
@@ -64,7 +64,7 @@ class Numbering:
         """The deltas that were due, of one place; their texts are sound Unicode."""
         if self.due is not None:
             self.due += len(texts)
-            self.sums.extend([zlib.crc32(text.encode(), seed) for text in texts])
+            self.sums.extend([crc32(text.encode(), seed) for text in texts])
 
     def _released(self) -> list[Event]:
         out: list[Event] = []
@@ -111,7 +111,7 @@ def word_of(event: Json) -> str:
 
 def delta_seed(word: str, index: object, place: object) -> int:
     """What the sum of a delta begins with, so that the same text elsewhere is another event."""
-    return zlib.crc32(f"{word} {index} {place}".encode())
+    return crc32(f"{word} {index} {place}".encode())
 
 
 def _sum(event: Json, raw: str) -> int:
@@ -120,9 +120,9 @@ def _sum(event: Json, raw: str) -> int:
     family = tables.DELTAS.get(word)
     if family is not None and isinstance(text, str):
         place = event.get(family.place) if family.place else None
-        return zlib.crc32(text.encode("utf-8", "surrogatepass"), delta_seed(word, event.get("output_index"), place))
+        return crc32(text.encode("utf-8", "surrogatepass"), delta_seed(word, event.get("output_index"), place))
     if "obfuscation" in event:
         kept = {key: value for key, value in event.items() if key != "obfuscation"}
         with suppress(orjson.JSONEncodeError):  # nested too deep to be written again: its own bytes are compared
             raw = orjson.dumps(kept, option=orjson.OPT_SORT_KEYS).decode()
-    return zlib.crc32(raw.encode("utf-8", "surrogatepass"))
+    return crc32(raw.encode("utf-8", "surrogatepass"))
