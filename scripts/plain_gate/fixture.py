@@ -118,7 +118,9 @@ def judge(fixture: Fixture) -> Report:
             continue
         turn.takes_usage = True
         try:
-            event, _ = read_value(text)
+            event, repeats_a_key = read_value(text)
+            if repeats_a_key:
+                turn.find("duplicate_key", "an object of the event names a key twice")
         except Refused as refused:
             turn.find(refused.code, f"event: {refused}")
             event, turn.takes_usage = but_for_numbers(text, refused.code), False

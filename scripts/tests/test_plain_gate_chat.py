@@ -218,6 +218,24 @@ class Findings(unittest.TestCase):
         self.assertEqual(codes(judge(call(), CALLS, fault="bad_checksum")), {"missing_events"})
 
 
+class Events(unittest.TestCase):
+    def test_an_event_that_names_a_key_twice_blocks(self):
+        twice = json.dumps(call()).replace('"id": "c1"', '"id": "c0", "id": "c1"')
+        self.assertEqual(judge(call(), CALLS)["status"], "pass")
+        report = judge(twice, CALLS)
+        self.assertEqual((report["turn"]["verdict"], codes(report)), ("blocked", {"duplicate_key"}))
+
+    def test_a_number_that_is_none_hides_no_stop(self):
+        for number, code in (("NaN", "non_finite_number"), ("9" * 5000, "too_large")):
+            last = json.dumps(chunk(finish="tool_calls", n="HERE")).replace('"HERE"', number)
+            report = judge(call(), last)
+            self.assertEqual((report["turn"]["verdict"], codes(report)), ("blocked", {code}))
+
+    def test_a_label_that_contradicts_is_unknown(self):
+        self.assertEqual(judge(call(), STOP)["turn"]["stop"], "unknown")
+        self.assertEqual(codes(judge(call(), chunk(finish="function_call"))), {"wrong_terminal_reason"})
+
+
 class Mistral(unittest.TestCase):
     def judge(self, *events, **more):
         return judge(*events, profile="mistral", **more)

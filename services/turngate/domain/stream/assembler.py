@@ -13,7 +13,7 @@ from turngate.domain.stream.preview import Preview
 from turngate.domain.stream.runs import UNREADABLE, Run, parsed
 from turngate.domain.stream.sequencer import Sequencer
 from turngate.domain.stream.slots import Limits, Slots
-from turngate.domain.stream.strict_json import but_for_numbers, event_fault
+from turngate.domain.stream.strict_json import but_for_numbers, event_fault, repeated_key
 from turngate.domain.stream.toolset import CompiledToolset
 
 _DEFAULT_LIMITS = Limits()
@@ -132,9 +132,18 @@ class Assembler:
 
     def _interpret(self, value: object, raw: str, out: list[Operation]) -> None:
         if value is not UNREADABLE:
+            self._check_keys(value, raw)
             self._normaliser.event(value, raw, out)
         elif raw not in self._spec.facts.sentinels:
             self._in_spite_of_numbers(raw, out)
+
+    def _check_keys(self, value: object, raw: str) -> None:
+        """Of a repeated key readers take the first or the last: an event that names one twice has two meanings."""
+        found = repeated_key(value, raw)
+        if found is not None:
+            tolerated = found == "same" and self._spec.facts.same_key_again == "tolerated"
+            text = "an object of the event names a key twice"
+            self._slots.report("duplicate_key", text, severity="tolerated" if tolerated else "error")
 
     def _in_spite_of_numbers(self, raw: str, out: list[Operation]) -> None:
         """Nothing passes after an event that is no strict JSON. Where only numbers make it so, the rest of it still

@@ -204,6 +204,7 @@ class ProfileFacts:
     json_bodies: a body may also be one JSON array of events, and an error may stand in it as bare JSON.
     media_type: of the body that is asked for.
     stop_may_go_on: a stop without a call need not be the last; only the end of the body tells.
+    same_key_again: what an object means that names a key twice with the same value; with two values it is an error.
     """
 
     empty_arguments: Literal["object", "tolerated", "malformed"]
@@ -214,6 +215,7 @@ class ProfileFacts:
     json_bodies: bool = False
     media_type: str = "text/event-stream"
     stop_may_go_on: bool = False
+    same_key_again: Literal["error", "tolerated"] = "error"
 
 
 @dataclass(frozen=True, slots=True)

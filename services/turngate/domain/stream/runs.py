@@ -9,6 +9,7 @@ import orjson
 from turngate.domain.stream.operations import Continuation, Delta
 from turngate.domain.stream.shapes import Shape, shape_of
 from turngate.domain.stream.slots import Slot, Slots
+from turngate.domain.stream.strict_json import repeated_key
 
 UNREADABLE = object()
 """Stands for an event that is not JSON."""
@@ -64,7 +65,7 @@ class Run:
             raw = events[reached]
             value = parsed(raw)
             text = reads(value, number)
-            if text is None:
+            if text is None or repeated_key(value, raw) is not None:
                 break
             self._learn(raw, text, number)
             texts.append(text)

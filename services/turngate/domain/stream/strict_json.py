@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NoReturn, cast
+from typing import Literal, NoReturn, cast
 
 import orjson
 
@@ -57,6 +57,34 @@ def event_fault(text: str) -> tuple[GateCode, str]:
     """Code and message for an event text that the strict parser refused."""
     code, message = _why(text)
     return code, f"event: {message}"
+
+
+def repeated_key(value: object, text: str) -> Literal["same", "other"] | None:
+    """Whether an object in an event names a key twice, and whether both times with the same value.
+
+    value: `text`, parsed. Nearly every event is written as it would be written again, but for spaces between its
+    tokens: then nothing was lost in reading.
+    """
+    try:
+        again = orjson.dumps(value)
+        if again == text.encode() or again == text.replace('": ', '":').replace(', "', ',"').encode():
+            return None
+    except TypeError:  # nested too deeply to be written again
+        pass
+    found: Literal["same", "other"] | None = None
+
+    def once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        nonlocal found
+        out = dict(pairs)
+        if len(out) != len(pairs) and found != "other":
+            found = "same" if all(json.dumps(out[key]) == json.dumps(one) for key, one in pairs) else "other"
+        return out
+
+    try:
+        json.loads(text, object_pairs_hook=once_each, parse_int=integer)
+    except RecursionError:
+        return None  # so deep that the bounds on depth judge it
+    return found
 
 
 def but_for_numbers(text: str) -> object | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import cast
@@ -49,6 +50,9 @@ UNKNOWN_FIELDS = (
     "text",
     "message",
 )
+
+
+_KEY = re.compile(r'"(\w+)": ')
 
 
 def places(value: object, *, keys: tuple[str, ...] | None = None) -> Iterator[Place]:
@@ -258,6 +262,25 @@ def broken_event(events: Events, profile: str, random: Random) -> None:
     )
 
 
+def _written_in(events: Events, random: Random, name: str | None, value: str) -> None:
+    """One more member before another one of an event's text; without a name that one's own."""
+    found = [at for at, event in enumerate(events) if isinstance(event, dict) and event]
+    if found:
+        at = random.choice(found)
+        text = json.dumps(events[at])
+        key = random.choice(list(_KEY.finditer(text)))
+        events[at] = f'{text[: key.start()]}"{name or key[1]}": {value}, {text[key.start() :]}'
+
+
+def key_twice(events: Events, profile: str, random: Random) -> None:
+    _written_in(events, random, None, json.dumps(random.choice(ODD)))
+
+
+def no_number(events: Events, profile: str, random: Random) -> None:
+    """An event that is sound but for a number in it."""
+    _written_in(events, random, "n", random.choice(["NaN", "-Infinity", "1e999", "9" * 400, "9" * 5000]))
+
+
 def half_a_character(events: Events, profile: str, random: Random) -> None:
     """Text cut inside a character, by whoever split it."""
     found = [place for event in events for place in places(event) if isinstance(get(place), str)]
@@ -318,6 +341,8 @@ MUTATIONS: Mapping[str, tuple[int, Mutation]] = {
     "provider error": (4, provider_error),
     "unknown event": (3, unknown_event),
     "broken event": (4, broken_event),
+    "key twice": (4, key_twice),
+    "no number": (3, no_number),
     "half a character": (3, half_a_character),
     "shorter text": (3, shorter_text),
     "named event": (2, named_event),

@@ -30,6 +30,7 @@ NORMALISERS: tuple[NormaliserSpec, ...] = (
             blocks_close_with_turn=True,
             complete_with_calls="tolerated",
             sentinels=_DONE,
+            same_key_again="tolerated",
         ),
         CompatNormaliser,
     ),
