@@ -2,8 +2,7 @@
 
 The same streams go through one undisturbed reassembler first: the disturbed ones must commit the same digests and give
 the same verdicts. Runs only where TURNGATE_TEST_CHAOS_SECONDS says how long (60 is meant); _STREAMS and _SEED change
-the streams, or repeat a run. It still fails now and then: a kill that meets a partition in careful mode makes a dead
-letter (`kills_worker`) of the record that was being stepped, and its turn stays without an outcome.
+the streams, or repeat a run.
 """
 
 from __future__ import annotations
@@ -180,7 +179,10 @@ class Chaos:
     async def run(self, seconds: float) -> None:
         """For so long, and until everything has been asked; then all workers run on until it is over."""
         keeping = asyncio.create_task(self._keep_running())
-        working = [asyncio.create_task(work) for work in (self._ticks(), self._upgrades(), self._stop_one(seconds))]
+        working = [
+            asyncio.create_task(work)
+            for work in (self._kills(), self._visits(), self._upgrades(), self._stop_one(seconds))
+        ]  # fmt: skip
         try:
             await asyncio.wait([*working, asyncio.create_task(self._enough(seconds))], return_when="FIRST_COMPLETED")
             for task in working:
@@ -216,21 +218,25 @@ class Chaos:
                     self.start(worker)
             await asyncio.sleep(0.05)
 
-    async def _ticks(self) -> None:
-        """In turn: who has had time to work is killed; somebody joins and leaves, which rebalances everybody twice."""
-        kill = True
+    async def _kills(self) -> None:
+        """Every other tick somebody who has had time to work is killed."""
         while True:
-            await asyncio.sleep(TICK_SECONDS)
+            await asyncio.sleep(2 * TICK_SECONDS)
             young = time.monotonic() - WORK_SECONDS
             victims = [name for name in WORKERS if name != self.stopped and self.started[name] < young]
-            if kill and victims:
+            if victims:
                 victim = self.random.choice(victims)
                 self.started[victim] = time.monotonic()
                 self.fleet.supervisor.send(victim, signal.SIGKILL)
                 self.counts["killed"] += 1
-            else:
-                await self._visit()
-            kill = not kill
+
+    async def _visits(self) -> None:
+        """At the ticks between, somebody joins and leaves, which rebalances everybody twice."""
+        await asyncio.sleep(TICK_SECONDS)
+        while True:
+            begun = time.monotonic()
+            await self._visit()
+            await asyncio.sleep(max(0.0, begun + 2 * TICK_SECONDS - time.monotonic()))
 
     async def _visit(self) -> None:
         """Somebody joins the group, is given partitions, and leaves again without a word about them."""
@@ -409,7 +415,8 @@ async def test_whatever_happens_to_the_reassemblers(stack, tmp_path: Path) -> No
     )
     print(f"{told()}{dict(reasons)}")
     assert not [reason for reason in reasons if reason.startswith("DeadLetter")], told()
-    assert wild.counts["killed"] >= SECONDS / 10, told()
+    # An upgrade is a kill too: right behind a canonical commit.
+    assert wild.counts["killed"] + wild.counts["upgraded"] >= SECONDS / 10, told()
     assert wild.counts["stopped"] >= 1, told()
     assert wild.counts["visits"] >= 1, told()
 

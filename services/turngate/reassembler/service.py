@@ -105,6 +105,8 @@ class ReassemblerHandler:
             positions={TOPIC: Position(oldest, str(emitted))},
             # Nobody who reads committed records waits for previews: the transaction may stay open a little.
             hold=all(IS_PREVIEW in out.headers for out in outputs),
+            # What is lost with a transaction is read again from the watermark, however much was stepped since.
+            ahead=True,
         )
 
     def _ref(self, record: InputRecord) -> AttemptRef:

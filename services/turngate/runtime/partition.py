@@ -25,7 +25,7 @@ from turngate.runtime.metrics import Metrics
 from turngate.runtime.offsets import GroupOffsets
 from turngate.runtime.producer import TransactionalProducer
 from turngate.runtime.progress import Progress
-from turngate.runtime.records import InputRecord, Output, StepResult
+from turngate.runtime.records import InputRecord, Output, Position, StepResult
 from turngate.runtime.settings import Settings
 from turngate.runtime.takeovers import CAREFUL_FROM, StepGate, TakeoverCounter
 from turngate.runtime.triage import own_dead, triage
@@ -96,6 +96,7 @@ class PartitionRunner:
         self._idle.set()
         self._wake = asyncio.Event()
         self._held = _Held()
+        self._committing: asyncio.Task[None] | None = None
         self._careful_records = 0
         self._suspect: str | None = None
         self._progress_noted = False
@@ -197,11 +198,22 @@ class PartitionRunner:
     async def run(self) -> None:
         """Steps and commits until cancelled. Raises LostFence, MissingOffset or what a handler did wrong."""
         self._running = True
+        try:
+            await self._run()
+        finally:
+            if self._committing is not None:
+                self._committing.cancel()
+                await asyncio.gather(self._committing, return_exceptions=True)
+
+    async def _run(self) -> None:
         while True:
-            if not self._held.open:
+            if not self._held.open and not self._gate.is_set():
+                await self._committed()
                 self._idle.set()
                 await self._gate.wait()
             self._idle.clear()
+            if self._committing is not None and self._committing.done():
+                await self._committed()
             due = await self._wait_for_work()
             if self._held.open and (due or not self._gate.is_set()):
                 await self._commit()
@@ -313,10 +325,15 @@ class PartitionRunner:
         outputs += sorted_batch.moved
         outputs += [dead_letter(item, around.role.name) for item in dead]
         self._count(sorted_batch.moved, dead, [*sorted_batch.skipped, *skipped], redone=outcome.redone)
-        hold = not dead and not sorted_batch.moved and all(result.hold for result in outcome.results)
-        await self._publish(outputs, outcome.results, records=len(batch), hold=hold)
+        plain = not dead and not sorted_batch.moved
+        hold = plain and all(result.hold for result in outcome.results)
+        ahead = plain and all(result.ahead for result in outcome.results)
+        await self._publish(outputs, outcome.results, records=len(batch), hold=hold, ahead=ahead)
 
-    async def _publish(self, outputs: list[Output], results: list[StepResult], *, records: int, hold: bool) -> None:
+    async def _publish(
+        self, outputs: list[Output], results: list[StepResult], *, records: int, hold: bool, ahead: bool
+    ) -> None:
+        await self._committed()
         callbacks = [call for result in results for call in result.after_commit]
         if not outputs and not self._held.open and not self._progress.moved():
             for call in callbacks:
@@ -330,14 +347,28 @@ class PartitionRunner:
         await self._producer.stage(outputs)
         limit = self._around.settings.batch_records_max
         if not hold or self._held.records >= limit or loop.time() >= self._held.due:
-            await self._commit()
+            await self._commit(ahead=ahead)
 
-    async def _commit(self) -> None:
-        around, held = self._around, self._held
-        moved = self._progress.moved()
+    async def _commit(self, *, ahead: bool = False) -> None:
+        """Ends the held transaction. ahead: returns at once, so that the next batch is stepped meanwhile."""
+        held, self._held = self._held, _Held()
+        ending = self._end_transaction(held, self._progress.moved())
+        if ahead and not self._careful_records:
+            self._committing = asyncio.create_task(ending)
+            self._committing.add_done_callback(lambda _: self._wake.set())
+        else:
+            await ending
+
+    async def _committed(self) -> None:
+        """Returns once no commit is under way. Raises LostFence where the last one failed."""
+        if self._committing is not None:
+            await asyncio.shield(self._committing)
+            self._committing = None
+
+    async def _end_transaction(self, held: _Held, moved: dict[str, Position]) -> None:
+        around = self._around
         inputs = self.inputs()
         await self._producer.commit(around.group, {inputs[name]: position for name, position in moved.items()})
-        self._held = _Held()
         self._progress.commit(moved)
         around.metrics.worker_transactions.labels("committed").inc()
         around.metrics.worker_transaction_records.observe(held.records)

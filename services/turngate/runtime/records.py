@@ -58,10 +58,12 @@ class StepResult:
 
     positions: per logical input topic, instead of "the offset behind the last record given". after_commit:
     called once the transaction is acknowledged, and never otherwise. hold: nothing here is awaited by a
-    reader of committed records (previews), so the transaction may stay open for more, up to 100 ms.
+    reader of committed records (previews), so the transaction may stay open for more, up to 100 ms. ahead: the next
+    batch may be stepped while this one's transaction is being committed; it must not rest on the commit.
     """
 
     outputs: list[Output] = field(default_factory=_no_outputs)
     positions: dict[str, Position] | None = None
     after_commit: list[Callable[[], None]] = field(default_factory=_no_callbacks)
     hold: bool = False
+    ahead: bool = False
