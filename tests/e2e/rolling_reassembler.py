@@ -7,12 +7,15 @@ a commit whose stored answer this process was given instead are lines of the log
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from turngate.domain.adapters import normalisers
 from turngate.domain.stream.operations import Normaliser, NormaliserSpec, Operation, TurnStop
@@ -72,7 +75,32 @@ def watch_commits(build: str, armed: Path, log: Path) -> None:
     Scripts.run = watching
 
 
+def tell_tasks_on_signal() -> None:
+    """SIGUSR1 writes to the log where every task stands."""
+    run = asyncio.Runner.run
+
+    def watched(self: asyncio.Runner, work: Coroutine[Any, Any, Any], **kwargs: Any) -> Any:
+        async def inner() -> Any:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, tell)
+            return await work
+
+        return run(self, inner(), **kwargs)
+
+    def tell() -> None:
+        for task in asyncio.all_tasks():
+            print(f"task {task.get_name()}", file=sys.stderr)
+            at: Any = task.get_coro()
+            while at is not None:
+                frame = getattr(at, "cr_frame", None) or getattr(at, "ag_frame", None) or getattr(at, "gi_frame", None)
+                if frame is not None:
+                    print(f"  {frame.f_code.co_qualname} line {frame.f_lineno}", file=sys.stderr)
+                at = getattr(at, "cr_await", None) or getattr(at, "ag_await", None) or getattr(at, "gi_yieldfrom", None)
+
+    asyncio.Runner.run = watched  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
+    tell_tasks_on_signal()
     install(sys.argv[1])
     watch_commits(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
     sys.exit(main())

@@ -135,12 +135,14 @@ class Progress:
             side.check()
             if time.monotonic() > deadline:
                 missing = sorted(set(range(STREAMS)) - self.done)
+                for worker in set(WORKERS) & set(self.fleet.supervisor.names):
+                    self.fleet.supervisor.send(worker, signal.SIGUSR1)  # their logs tell where every task stands
                 kinds = Counter(kind_of(SEED, number) for number in missing)
                 write_dump(
                     self.fleet.plan.folder / "dump",
                     await read_cluster(self.fleet.stack.kafka_bootstrap, self.fleet.plan.prefix),
                 )
-                raise AssertionError(f"{told()}{len(missing)} unsettled: {kinds}, e.g. {missing[:8]}")
+                raise AssertionError(f"{told()}{len(missing)} unsettled: {kinds}, e.g. {missing[:8]}; {side.state}")
             await asyncio.sleep(0.2)
 
 
@@ -248,12 +250,14 @@ class Chaos:
         )  # fmt: skip
         consumer.subscribe([TOPICS[name].full_name(self.fleet.plan.prefix) for name in role.inputs])
         starting = asyncio.create_task(consumer.start())
-        await asyncio.wait([starting], timeout=TICK_SECONDS)
-        self.counts["visits"] += starting.done() and bool(consumer.assignment())
-        await asyncio.sleep(VISIT_SECONDS)
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        await consumer.stop()
+        try:
+            await asyncio.shield(starting)
+            self.counts["visits"] += bool(consumer.assignment())
+            await asyncio.sleep(VISIT_SECONDS)
+        finally:
+            # Also where the visit is called off: a visitor who stayed would keep its partitions for good.
+            await asyncio.gather(starting, return_exceptions=True)
+            await consumer.stop()
 
     async def _upgrades(self) -> None:
         while True:

@@ -174,7 +174,8 @@ class ProviderSide:
         for relay in relays:
             self._held[relay.held] = None
             self.relays += 1
-            task = asyncio.create_task(self._play(relay))
+            name = f"{relay.conversation} {relay.generation}.{relay.relay}"
+            task = asyncio.create_task(self._play(relay), name=name)
             self._playing.add(task)
             task.add_done_callback(self._played)
 
@@ -186,6 +187,11 @@ class ProviderSide:
     def idle(self) -> bool:
         """Whether every relay so far has written all it had to say."""
         return not self._playing
+
+    @property
+    def state(self) -> str:
+        """For a report of what did not settle: who still has something to say."""
+        return f"{self.relays} relays, playing: {sorted(task.get_name() for task in self._playing)[:8]}"
 
     async def _play(self, relay: Relay) -> None:
         plan = self.plan_of(relay)
