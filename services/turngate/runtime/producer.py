@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import InvalidProducerEpoch, InvalidProducerIdMapping, KafkaError, ProducerFenced
+from aiokafka.producer import sender
 from aiokafka.structs import OffsetAndMetadata
 
 from turngate.runtime.errors import BrokerNotReady, LostFence, OversizedOutput, SendFailed
@@ -25,6 +26,12 @@ from turngate.topology.topics import MIB, TOPICS
 
 BATCH_BYTES = MIB
 REQUEST_BYTES_MAX = max(spec.bytes_max for spec in TOPICS.values()) + HEADROOM_BYTES
+RETRY_MS = 20
+BETWEEN_TRANSACTIONS_SECONDS = 0.002
+"""A broker answers a transaction's end before it has written the markers, and for a moment after refuses partitions and
+records of the next one. aiokafka then waits 20 and 100 ms, which measured on Apache Kafka 4.4 is most of the time of a
+transaction: 35 ms at the median. With these two it takes 7 ms."""
+sender.BACKOFF_OVERRIDE = BETWEEN_TRANSACTIONS_SECONDS
 STOP_SECONDS = 3.0
 COMMIT_GRACE_SECONDS = 5.0
 """On top of the transaction timeout: after both the broker has aborted the transaction in any case."""
@@ -63,6 +70,7 @@ class TransactionalProducer:
             bootstrap_servers=self._settings.kafka,
             transactional_id=self._id,
             transaction_timeout_ms=self._settings.transaction_timeout_ms,
+            retry_backoff_ms=RETRY_MS,
             max_batch_size=BATCH_BYTES,
             max_request_size=REQUEST_BYTES_MAX,
             **self._settings.kafka_client_options(),
