@@ -27,6 +27,11 @@ class Assembler:
     alternatives: what several choices of text alone mean: "block" (the fleet) or "note" (report the first).
     """
 
+    __slots__ = (
+        "_alternatives", "_continuation", "_forced", "_limits", "_normaliser", "_read", "_run", "_sequencer", "_slots",
+        "_spec", "_tools",
+    )  # fmt: skip
+
     def __init__(
         self,
         *,

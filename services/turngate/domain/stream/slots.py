@@ -115,6 +115,12 @@ class Choice:
 class Slots:
     """Applies operations. `event_index` is set by the caller before each event."""
 
+    __slots__ = (
+        "_blocks", "_blocks_close_with_turn", "_bytes", "_codes", "_limits", "_pending", "_run", "_run_offset",
+        "_run_texts", "_said", "blocked", "choices", "closings", "delta_count", "ended", "event_index", "failure",
+        "findings", "handle", "usage", "usage_at",
+    )  # fmt: skip
+
     def __init__(self, limits: Limits, *, blocks_close_with_turn: bool) -> None:
         self._limits = limits
         self._blocks_close_with_turn = blocks_close_with_turn

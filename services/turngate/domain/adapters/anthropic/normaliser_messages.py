@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from turngate.domain.adapters.anthropic.normaliser_tables import (
@@ -20,36 +20,28 @@ from turngate.domain.stream.rawjson import slice_at
 class MessagesNormaliser:
     """The profile `anthropic`."""
 
+    __slots__ = ("_content_seen", "_kinds", "_message", "_stop")
+
     def __init__(self) -> None:
         self._message: str | None = None
         self._content_seen = False
         self._kinds: dict[int, op.BlockKind] = {}
         self._stop: object = None
-        self._handlers: dict[object, Callable[[dict[str, object], str, list[op.Operation]], None]] = {
-            "content_block_delta": self._delta,
-            "content_block_start": self._start,
-            "content_block_stop": self._block_stop,
-            "message_start": self._message_start,
-            "message_delta": self._message_delta,
-            "message_stop": self._message_stop,
-            "error": self._error,
-            "ping": _nothing,
-        }
 
     def event(self, value: object, raw: str, out: list[op.Operation]) -> None:
         event = _map(value)
         name = event.get("type")
-        handler = self._handlers.get(name) if isinstance(name, str) else None
+        handler = HANDLERS.get(name) if isinstance(name, str) else None
         if handler is None:
             out.append(op.Note("unknown_event", "error", "an event type that this normaliser does not know"))
             return
         if self._message is None and name not in ("message_start", "ping", "error"):
             out.append(op.Note("missing_events", "error", "content before message_start"))
-        handler(event, raw, out)
+        handler(self, event, raw, out)
 
     # -- the message -----------------------------------------------------------------------------------------
 
-    def _message_start(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
+    def message_start(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
         message = _map(event.get("message"))
         ident = message.get("id")
         ident = ident if isinstance(ident, str) else ""
@@ -75,7 +67,7 @@ class MessagesNormaliser:
             self._open(index, _map(block), raw, ("message", "content", index), out)
             out.append(op.Stop(0, index))
 
-    def _message_delta(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
+    def message_delta(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
         usage = event.get("usage")
         if isinstance(usage, dict):
             out.append(op.Usage(cast("dict[str, object]", usage), raw, ("usage",), merge=True))
@@ -94,10 +86,10 @@ class MessagesNormaliser:
             void = explanation if isinstance(explanation, str) else ""
         out.append(op.TurnStop(0, word, STOPS.get(word, "unknown"), void))
 
-    def _message_stop(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
+    def message_stop(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
         out.append(op.TurnEnd())
 
-    def _error(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
+    def error(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
         error = _map(event.get("error"))
         kind = error.get("type")
         word = kind if isinstance(kind, str) else "error"
@@ -115,7 +107,7 @@ class MessagesNormaliser:
         out.append(op.Note("missing_slot", "error", "a content block event without an index"))
         return None
 
-    def _start(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
+    def start(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
         index = self._index(event, out)
         if index is not None:
             self._open(index, _map(event.get("content_block")), raw, ("content_block",), out)
@@ -182,7 +174,7 @@ class MessagesNormaliser:
             for place in range(len(cast("list[object]", citations))):
                 out.append(op.Delta(0, index, "citation", slice_at(raw, (*path, "citations", place)) or ""))
 
-    def _delta(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
+    def delta(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
         index = self._index(event, out)
         if index is None:
             return
@@ -227,7 +219,10 @@ class MessagesNormaliser:
 
         return op.Continuation(more)
 
-    def _block_stop(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
+    def ping(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
+        """Carries nothing."""
+
+    def block_stop(self, event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
         index = self._index(event, out)
         if index is not None:
             out.append(op.Stop(0, index))
@@ -238,9 +233,17 @@ def is_tool_like(word: str) -> bool:
     return not word.endswith("_tool_result") and ("tool" in word or "call" in word or "function" in word)
 
 
-def _nothing(event: dict[str, object], raw: str, out: list[op.Operation]) -> None:
-    """Named as carrying nothing: ping."""
-
-
 def _map(value: object) -> dict[str, object]:
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+HANDLERS: Mapping[str, Callable[[MessagesNormaliser, dict[str, object], str, list[op.Operation]], None]] = {
+    "content_block_delta": MessagesNormaliser.delta,
+    "content_block_start": MessagesNormaliser.start,
+    "content_block_stop": MessagesNormaliser.block_stop,
+    "message_start": MessagesNormaliser.message_start,
+    "message_delta": MessagesNormaliser.message_delta,
+    "message_stop": MessagesNormaliser.message_stop,
+    "error": MessagesNormaliser.error,
+    "ping": MessagesNormaliser.ping,
+}

@@ -16,6 +16,8 @@ from turngate.domain.stream import operations as op
 class ResponsesNormaliser:
     """The profile `openai-responses`."""
 
+    __slots__ = ("_begun", "_created", "_handle", "_ids", "_items", "_numbers", "_over")
+
     def __init__(self) -> None:
         self._numbers = Numbering()
         self._handle: str | None = None

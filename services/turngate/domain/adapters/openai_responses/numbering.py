@@ -28,6 +28,8 @@ class Numbering:
     waiting: what came ahead of its number.
     """
 
+    __slots__ = ("_base", "_characters", "due", "sums", "waiting")
+
     def __init__(self) -> None:
         self.due: int | None = None
         self.waiting: dict[int, Event] = {}
