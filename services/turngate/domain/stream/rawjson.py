@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from json import JSONDecodeError, JSONDecoder
 
+import orjson
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BLANK = frozenset(" \t\r\n")
 _DECODER = JSONDecoder(parse_int=float)  # the value is not used, and an integer may have more digits than int takes
@@ -61,6 +63,17 @@ def slice_at(text: str, path: Sequence[str | int]) -> str | None:
     """The exact text of the value at `path`, or None where there is none."""
     found = span(text, path)
     return None if found is None else text[found[0] : found[1]]
+
+
+def again(text: str, value: object, other: object) -> str | None:
+    """`other` in the writing of a JSON text, where that says what it holds in the shortest way; otherwise None.
+
+    value: `text`, parsed. other: a part of it, or all of it with another part: what both have is written alike.
+    """
+    try:
+        return orjson.dumps(other).decode() if orjson.dumps(value) == text.encode() else None
+    except (TypeError, UnicodeEncodeError):  # nested too deeply to be written
+        return None
 
 
 def elements(text: str, path: Sequence[str | int]) -> list[str] | None:

@@ -85,16 +85,14 @@ class Shape(NamedTuple):
                 tail = f"{start}{number}{rest}"
             elif in_head:
                 head = f"{start}{number}{rest}"
-            if padded is None:
-                before = raw.removesuffix(tail)
-                fits = before != raw
-            else:
-                before, _, behind = raw.partition(middle)
-                padding = behind.removesuffix(tail)
-                fits = padding != behind and (padding.isalnum() or not padding)
+            before = raw.removesuffix(tail)
             inside = before.removeprefix(head)
-            if not fits or inside == before:
+            if before == raw or inside == before:
                 break
+            if padded is not None:
+                inside, between, padding = inside.partition(middle)
+                if not between or not (padding.isalnum() or not padding):
+                    break
             found.append(inside)
             number += 1
         return found

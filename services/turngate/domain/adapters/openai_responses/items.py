@@ -5,11 +5,13 @@ from __future__ import annotations
 import zlib
 from typing import cast
 
+import orjson
+
 from turngate.domain.adapters.openai_responses import normaliser_tables as tables
 from turngate.domain.adapters.openai_responses.normaliser_tables import Family
 from turngate.domain.stream import operations as op
 from turngate.domain.stream.findings import GateCode
-from turngate.domain.stream.rawjson import replaced, slice_at
+from turngate.domain.stream.rawjson import again, replaced, slice_at
 
 Json = dict[str, object]
 Path = tuple[str | int, ...]
@@ -109,20 +111,19 @@ class Item:
             self.ident, self.name = self.ident or ident, self.name or name
             out.append(op.Identify(0, self.block, *new))
 
-    def end(self, value: Json, raw: str, path: Path, out: list[op.Operation]) -> None:
-        """The item is over, and this is the whole of it; `path` finds it in `raw`."""
-        exact = slice_at(raw, path) or "{}"
+    def end(self, value: Json, exact: str, out: list[op.Operation]) -> None:
+        """The item is over, and this is the whole of it, parsed and exact."""
         self.done = True
         self.cut = not ended(value) if self.kind in tables.CALLS else value.get("status") == "incomplete"
         if self.kind in tables.CALLS:
             self._end_call(value, exact, out)
         elif self.kind == "message":
             kept = self._end_texts(value, "content", exact, out)
-            self._end_parts([replaced(exact, ("content",), "[]"), *kept], out)
+            self._end_parts([_with(exact, value, "content", "[]"), *kept], out)
         elif self.kind == "reasoning":
             self._end_texts(value, "summary", exact, out)
             kept = self._end_texts(value, "content", exact, out)
-            rest = replaced(exact, ("content",), "[]") if value.get("content") else exact
+            rest = _with(exact, value, "content", "[]") if value.get("content") else exact
             self._end_parts([rest, *kept], out)
         else:
             kind: op.BlockKind = "server_tool_call" if self.kind == "server" else "server_tool_result"
@@ -140,7 +141,7 @@ class Item:
             else:
                 self.note(out, "malformed_json", "the arguments of a call are not text")
         if family is not None:
-            out.append(op.Delta(0, self.block, "part", replaced(exact, (family.text,), '""')))
+            out.append(op.Delta(0, self.block, "part", _with(exact, value, family.text, '""')))
         out.append(op.Stop(0, self.block))
 
     def _end_texts(self, value: Json, field: str, exact: str, out: list[op.Operation]) -> list[str]:
@@ -207,6 +208,12 @@ class Item:
             known = {key: part for key, part in self.parts.items() if part.characters}
             if said.keys() != known.keys() or not all(part.says(str(said[key])) for key, part in known.items()):
                 self.note(out, "missing_events", "the final output has another text than the stream")
+
+
+def _with(exact: str, value: Json, field: str, text: str) -> str:
+    """The exact text of an item with another value in one field."""
+    found = again(exact, value, {**value, field: orjson.Fragment(text)}) if field in value else exact
+    return replaced(exact, (field,), text) if found is None else found
 
 
 def _field(word: str) -> str:

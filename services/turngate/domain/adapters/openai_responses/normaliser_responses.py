@@ -11,6 +11,7 @@ from turngate.domain.adapters.openai_responses.items import Item, Part, as_list,
 from turngate.domain.adapters.openai_responses.normaliser_tables import Family
 from turngate.domain.adapters.openai_responses.numbering import Json, Numbering, delta_seed
 from turngate.domain.stream import operations as op
+from turngate.domain.stream.rawjson import again, slice_at
 
 
 class ResponsesNormaliser:
@@ -141,7 +142,7 @@ class ResponsesNormaliser:
                 item.agrees(value, out)
             elif item.kind not in tables.CALLS and word(value) == item.word:
                 item.note(out, "missing_terminal", "an item ends with the response that repeats it", tolerated=True)
-                item.end(value, raw, ("response", "output", place), out)
+                item.end(value, slice_at(raw, ("response", "output", place)) or "{}", out)
         for index in known:
             item = self._items[index]
             if index not in places and (item.kind in tables.CALLS or item.kind == "message"):
@@ -157,7 +158,7 @@ class ResponsesNormaliser:
         item = self._open(index, value, out)
         if item is not None:
             item.note(out, "missing_slot", "an item comes with the response's end alone", tolerated=True)
-            item.end(value, raw, ("response", "output", place), out)
+            item.end(value, slice_at(raw, ("response", "output", place)) or "{}", out)
 
     def _unended(self, stop: op.StopClass, out: list[op.Operation]) -> None:
         for item in self._items.values():
@@ -231,7 +232,8 @@ class ResponsesNormaliser:
         elif word(value) != item.word:
             item.note(out, "identity_collision", "an item ends as one of another type")
         else:
-            item.end(value, raw, ("item",), out)
+            exact = again(raw, event, value) or slice_at(raw, ("item",))
+            item.end(value, exact or "{}", out)
 
     def repeated(self, event: Json, raw: str, out: list[op.Operation]) -> None:
         """Progress of an item, and content that its end repeats."""
