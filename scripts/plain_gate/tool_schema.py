@@ -8,7 +8,7 @@ this reader does not claim that they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from plain_gate.strict_json import Refused
@@ -18,6 +18,10 @@ PARTS_MAX = 10_000
 UNFOLDED_MAX = 1_024
 STEPS_MAX = 1_000_000
 """Parts of a schema held against a value, all told; references can multiply them without end."""
+GROWTH_MAX = 10_000
+"""Parts of a schema that one path into a value may be held against, however deep it goes."""
+LONG_INTEGERS_MAX = 500
+"""Integers of more than 64 bits, in the arguments of a tool whose schema says `uniqueItems`."""
 CHARACTERS_MAX = 262_144
 
 
@@ -72,6 +76,10 @@ SAME_VALUE = ("allOf", "anyOf", "oneOf", "not")
 """Keywords whose parts judge the same value; the parts of the others judge what lies below it."""
 
 
+BELOW = {"items": "item", "prefixItems": "item", "properties": "member", "additionalProperties": "member"}
+"""Of the keywords whose parts judge what lies below: what they judge. A name or a place follows behind a slash."""
+
+
 def texts_once_each(names: list[Any]) -> bool:
     return all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
 
@@ -88,8 +96,11 @@ class ToolSchema:
     def __init__(self, schema: object) -> None:
         self._parts: dict[str, Any] = {}  # every schema in this document by its place, e.g. "#/properties/city"
         self._same_value: dict[str, list[str]] = {}  # the places of the schemas that judge the same value
+        self._below: dict[str, list[tuple[str, str]]] = {}  # and of those that judge what is below: key, place
+        self._unique_items = False
         self._references: list[str] = []
         self._steps = 0
+        self._said: dict[tuple[str, int], bool] = {}  # of a place and a value: whether it was valid there
         try:
             characters = len(json.dumps(schema, allow_nan=False))
             json.dumps(schema, ensure_ascii=False).encode()
@@ -105,6 +116,8 @@ class ToolSchema:
         try:
             for place in self._same_value:
                 self._follow(place, frozenset(), sizes)
+            if self._references and self._growth() > GROWTH_MAX:
+                raise Refused("unsupported_schema", "references lead to too many schemas on one path into a value")
         except RecursionError:
             raise Refused("unsupported_schema", "references lead from one to the next too often") from None
 
@@ -123,6 +136,8 @@ class ToolSchema:
                 below = f"{place}/{keyword}{step}"
                 if keyword in SAME_VALUE:
                     self._same_value.setdefault(place, []).append(below)
+                elif keyword in BELOW:
+                    self._below.setdefault(place, []).append((BELOW[keyword] + step, below))
                 self._read(part, below, level + 1)
 
     def _parts_of(self, keyword: str, value: Any, place: str) -> list[tuple[str, object]]:
@@ -140,6 +155,7 @@ class ToolSchema:
         if keyword == "$schema" and place == "#" and isinstance(value, str) and value.rstrip("#") in DIALECTS:
             return []
         if keyword in PLAIN and PLAIN[keyword](value):
+            self._unique_items = self._unique_items or keyword == "uniqueItems"
             return []
         raise Refused("unsupported_schema", "a keyword, or its value, is outside the supported subset")
 
@@ -155,11 +171,62 @@ class ToolSchema:
                 raise Refused("unsupported_schema", "references lead to too many schemas for one value")
         return sizes[place]
 
+    def _growth(self) -> int:
+        """How many schemas one path into a value can be held against. What is entered again from inside itself counts
+        once: what it said of a value need not be asked twice."""
+        order, back = self._walk()
+        grown: dict[str, int] = {}
+        for place in order:
+            count, below, todo = 0, dict[str, int](), [place]
+            while todo:  # all that judge the same value, each as often as a way leads to it
+                one = todo.pop()
+                count += 1
+                for other in self._same_value.get(one, ()):
+                    if (one, other) in back:
+                        count += 1
+                    else:
+                        todo.append(other)
+                for key, target in self._below.get(one, ()):
+                    below[key] = below.get(key, 0) + (1 if (one, target) in back else grown[target])
+            grown[place] = count + max(
+                below.get(kind, 0) + max((n for key, n in below.items() if key.startswith(kind + "/")), default=0)
+                for kind in ("item", "member")
+            )
+        return grown["#"]
+
+    def _walk(self) -> tuple[list[str], set[tuple[str, str]]]:
+        """Every place behind all that it leads to, and the steps that lead back to where the walk still is."""
+
+        def following(place: str) -> Iterator[str]:
+            yield from self._same_value.get(place, ())
+            yield from (target for _, target in self._below.get(place, ()))
+
+        order: list[str] = []
+        back: set[tuple[str, str]] = set()
+        active, seen, stack = {"#"}, {"#"}, [("#", following("#"))]
+        while stack:
+            place, steps = stack[-1]
+            target = next(steps, None)
+            if target is None:
+                stack.pop()
+                active.discard(place)
+                order.append(place)
+            elif target in active:
+                back.add((place, target))
+            elif target not in seen:
+                seen.add(target)
+                active.add(target)
+                stack.append((target, following(target)))
+        return order, back
+
     # -- judging ------------------------------------------------------------------------------------------------------
 
     def accepts(self, value: object) -> bool:
         """Whether the value keeps the schema. Raises Refused (`too_large`) where that takes too much to tell."""
+        if self._unique_items and long_integers(value) > LONG_INTEGERS_MAX:
+            raise Refused("too_large", f"more than {LONG_INTEGERS_MAX} long integers beside uniqueItems")
         self._steps = 0
+        self._said = {}
         try:
             return self._valid(self._parts["#"], value)
         except RecursionError:
@@ -198,12 +265,21 @@ class ToolSchema:
     def _valid_together(self, schema: dict[str, Any], value: Any) -> bool:
         """The schemas that judge the same value."""
         return (
-            ("$ref" not in schema or self._valid(self._parts[schema["$ref"]], value))
+            ("$ref" not in schema or self._valid_there(schema["$ref"], value))
             and all(self._valid(part, value) for part in schema.get("allOf", ()))
             and ("anyOf" not in schema or any(self._valid(part, value) for part in schema["anyOf"]))
             and ("oneOf" not in schema or sum(self._valid(part, value) for part in schema["oneOf"]) == 1)
             and ("not" not in schema or not self._valid(schema["not"], value))
         )
+
+    def _valid_there(self, place: str, value: Any) -> bool:
+        """What a reference leads to. Of a list or an object it is remembered: many ways may lead there."""
+        if not isinstance(value, list | dict):
+            return self._valid(self._parts[place], value)
+        key = (place, id(value))
+        if key not in self._said:
+            self._said[key] = self._valid(self._parts[place], value)
+        return self._said[key]
 
     def _valid_below(self, schema: dict[str, Any], value: Any) -> bool:
         """The items of a list, the members of an object."""
@@ -228,3 +304,15 @@ def comparable(value: Any) -> Hashable:
     if isinstance(value, dict):
         return frozenset((name, comparable(item)) for name, item in value.items())
     return (isinstance(value, bool), value)
+
+
+def long_integers(value: object) -> int:
+    """How many integers of more than 64 bits a value holds."""
+    found, todo = 0, [value]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict | list):
+            todo += node.values() if isinstance(node, dict) else node
+        elif isinstance(node, int) and not -(2**63) <= node < 2**63:
+            found += 1
+    return found

@@ -178,8 +178,10 @@ class Schemas(unittest.TestCase):
         value = 1
         for _ in range(60):
             value = {"a": value}
+        self.assertFalse(ToolSchema(doubled).accepts(value))  # what was said there is remembered
+        wide = {"items": {"anyOf": [{"const": n} for n in range(200)]}}
         with self.assertRaises(Refused) as raised, mock.patch("plain_gate.tool_schema.STEPS_MAX", 10_000):
-            ToolSchema(doubled).accepts(value)
+            ToolSchema(wide).accepts([199] * 100)
         self.assertEqual(raised.exception.code, "too_large")
         nested = {"items": {"$ref": "#"}}
         for _ in range(30):

@@ -324,6 +324,41 @@ def test_both_refuse_references_that_double_without_end(
     assert essence(second) == essence(mine)
 
 
+@pytest.mark.parametrize("cyclic", [False, True])
+@pytest.mark.parametrize(("steps", "code"), [(6, "schema_invalid"), (20, "unsupported_schema")])
+def test_both_refuse_references_that_double_with_every_step_down(
+    steps: int, code: str, cyclic: bool, plain: Callable[[bytes], Report]
+) -> None:
+    def alternatives(name: str) -> Report:
+        one = {"type": "object", "properties": {"c": {"$ref": f"#/$defs/{name}"}}, "required": ["c"]}
+        return {"anyOf": [one, one]}
+
+    defs = {f"d{n}": alternatives(f"d{n + 1}") for n in range(steps)}
+    defs[f"d{steps}"] = alternatives("d0") if cyclic else {"type": "string"}
+    schema = {"type": "object", "properties": {"c": {"$ref": "#/$defs/d0"}}, "$defs": defs}
+    arguments = '{"c": ' * 50 + "1" + "}" * 50
+    if not cyclic:
+        arguments = '{"c": ' * (steps + 1) + "1" + "}" * (steps + 1)
+    held = {**json.loads(chat(call(arguments), finish="tool_calls")), "tool_schemas": {"any": schema}}
+    data = json.dumps(held).encode()
+    mine, second = first(data), plain(data)
+    assert errors(mine) == {code}
+    assert essence(second) == essence(mine)
+
+
+@pytest.mark.parametrize(("count", "codes"), [(500, set[str]()), (501, {"too_large"})])
+def test_both_bound_long_integers_beside_unique_items(
+    count: int, codes: set[str], plain: Callable[[bytes], Report]
+) -> None:
+    schema = {"type": "object", "properties": {"ids": {"uniqueItems": True}}}
+    arguments = json.dumps({"ids": [2**63 + n for n in range(count)]})
+    held = {**json.loads(chat(call(arguments), finish="tool_calls")), "tool_schemas": {"any": schema}}
+    data = json.dumps(held).encode()
+    mine, second = first(data), plain(data)
+    assert errors(mine) == codes
+    assert essence(second) == essence(mine)
+
+
 def imports(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

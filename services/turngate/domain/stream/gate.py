@@ -25,7 +25,7 @@ from turngate.domain.stream.outcome import (
 )
 from turngate.domain.stream.slots import Choice, Limits, Slot, Slots
 from turngate.domain.stream.strict_json import RejectedJson, parse_object
-from turngate.domain.stream.toolset import CompiledToolset
+from turngate.domain.stream.toolset import LONG_INTEGERS_MAX, CompiledToolset
 
 _PROSE: frozenset[BlockKind] = frozenset({"text", "thinking", "reasoning", "refusal"})
 
@@ -273,6 +273,9 @@ class Gate:
                 self._find("identity_collision", "two calls share a slot and one is not complete in itself", slot)
             else:
                 self._find(rejected.code, str(rejected), slot)
+            return
+        if tool.compares_too_much(arguments):
+            self._find("too_large", f"more than {LONG_INTEGERS_MAX} long integers beside uniqueItems", slot)
             return
         broken = tool.first_error(arguments)
         if broken is not None:

@@ -12,12 +12,17 @@ from dataclasses import dataclass
 from typing import cast
 from urllib.parse import unquote
 
+from turngate.domain.stream.toolschema_growth import EVERY_ITEM, EVERY_KEY, Below, growth
+
 DEPTH_MAX = 64
 NODES_MAX = 10_000
 SIZE_MAX_BYTES = 262_144
 UNFOLDED_MAX = 1_024
 """How many subschemas one place of the instance may be held against through references, beyond as many as are written
 out. References to references double with each step: validation would take time without end."""
+
+GROWTH_MAX = 10_000
+"""How many subschemas one path into the arguments may be held against, however deep it goes."""
 
 PLAIN = frozenset(
     {
@@ -44,6 +49,10 @@ ONE_SCHEMA_BELOW = frozenset(
         "contentSchema",
     }
 )
+EVERY = {
+    **dict.fromkeys(("items", "contains", "unevaluatedItems"), EVERY_ITEM),
+    **dict.fromkeys(("additionalProperties", "propertyNames", "unevaluatedProperties"), EVERY_KEY),
+}
 LIST_HERE = frozenset({"allOf", "anyOf", "oneOf"})
 LIST_BELOW = frozenset({"prefixItems"})
 MAP_HERE = frozenset({"dependentSchemas"})
@@ -71,9 +80,11 @@ class Unsupported:
 @dataclass(frozen=True, slots=True)
 class Checked:
     """A schema that may be compiled: the same one, without its dialect label and the ignorable
-    annotations."""
+    annotations. refers: it holds a reference. unique_items: it holds that keyword."""
 
     schema: dict[str, object] | bool
+    refers: bool
+    unique_items: bool
 
 
 class _Refused(Exception):
@@ -92,7 +103,7 @@ def check_schema(schema: object, size_bytes: int, ignorable: frozenset[str]) -> 
         walk.check_references()
     except _Refused as refused:
         return refused.found
-    return Checked(clean)
+    return Checked(clean, walk.refers, walk.unique_items)
 
 
 class _Walk:
@@ -101,6 +112,12 @@ class _Walk:
         self._seen: set[str] = set()
         self._refs: list[tuple[str, str]] = []
         self._same_instance: dict[str, list[str]] = {}
+        self._below: dict[str, list[Below]] = {}
+        self.unique_items = False
+
+    @property
+    def refers(self) -> bool:
+        return bool(self._refs)
 
     def schema(self, node: object, path: str, depth: int) -> dict[str, object] | bool:
         """One (sub)schema, cleaned."""
@@ -129,6 +146,7 @@ class _Walk:
     def _keyword(self, key: str, value: object, path: str, depth: int) -> object:
         at = f"{path}/{_escape(key)}"
         if key in PLAIN:
+            self.unique_items = self.unique_items or key == "uniqueItems"
             return value
         if key == "$ref":
             self._reference(value, path, at)
@@ -136,11 +154,13 @@ class _Walk:
         if key in ONE_SCHEMA_HERE or key in ONE_SCHEMA_BELOW:
             if key in ONE_SCHEMA_HERE:
                 self._applies(path, at)
+            elif key in EVERY:
+                self._below.setdefault(path, []).append((None, EVERY[key], at))
             return self.schema(value, at, depth + 1)
         if key in LIST_HERE or key in LIST_BELOW:
             return self._list(value, path, at, depth, here=key in LIST_HERE)
         if key in MAP_HERE or key in MAP_BELOW:
-            return self._map(value, path, at, depth, here=key in MAP_HERE)
+            return self._map(value, path, at, depth, key)
         raise _Refused(at, "unsupported keyword")
 
     def _list(self, value: object, path: str, at: str, depth: int, *, here: bool) -> list[object]:
@@ -150,17 +170,21 @@ class _Walk:
         for place, node in enumerate(cast("list[object]", value)):
             if here:
                 self._applies(path, f"{at}/{place}")
+            else:
+                self._below.setdefault(path, []).append((place, EVERY_ITEM, f"{at}/{place}"))
             out.append(self.schema(node, f"{at}/{place}", depth + 1))
         return out
 
-    def _map(self, value: object, path: str, at: str, depth: int, *, here: bool) -> dict[str, object]:
+    def _map(self, value: object, path: str, at: str, depth: int, key: str) -> dict[str, object]:
         if not isinstance(value, dict):
             raise _Refused(at, "must be an object of schemas")
         out: dict[str, object] = {}
         for name, node in cast("dict[str, object]", value).items():
             place = f"{at}/{_escape(name)}"
-            if here:
+            if key in MAP_HERE:
                 self._applies(path, place)
+            elif key in ("properties", "patternProperties"):
+                self._below.setdefault(path, []).append((name if key == "properties" else None, EVERY_KEY, place))
             out[name] = self.schema(node, place, depth + 1)
         return out
 
@@ -188,6 +212,8 @@ class _Walk:
             for node in self._same_instance:
                 self._no_loop(node, node, done)
         self._check_unfolding(done)
+        if self._refs and growth(self._same_instance, self._below) > GROWTH_MAX:
+            raise _Refused("", f"references lead to more than {GROWTH_MAX} subschemas on one path into the arguments")
 
     def _check_unfolding(self, nodes: Iterable[str]) -> None:
         """`nodes`: each after all that it applies to the same instance."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import jsonschema_rs
 
@@ -16,18 +17,27 @@ from turngate.domain.stream.toolschema import Unsupported, check_schema
 _CACHE_SIZE_MAX = 1024
 _CACHE: OrderedDict[str, ToolSchema] = OrderedDict()
 _PATTERNS = jsonschema_rs.RegexOptions()
+LONG_INTEGERS_MAX = 500
+"""In the arguments of a tool whose schema says `uniqueItems`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
     """One tool's schema: usable, or refused with the place and the reason.
 
-    digest: sha256 over the schema with sorted keys.
+    digest: sha256 over the schema with sorted keys. tells_where: it holds no reference, through which there may be
+    more places than can be told. unique_items: it holds that keyword.
     """
 
     digest: str
     unsupported: Unsupported | None
     validator: jsonschema_rs.Draft202012Validator | None
+    tells_where: bool = True
+    unique_items: bool = False
+
+    def compares_too_much(self, arguments: Mapping[str, object]) -> bool:
+        """Whether `uniqueItems` would take too long: integers of more than 64 bits are compared each with each."""
+        return self.unique_items and sum(_long_integers(arguments)) > LONG_INTEGERS_MAX
 
     def first_error(self, arguments: Mapping[str, object]) -> str | None:
         """Where the arguments first break the schema, as a JSON pointer to the broken keyword; None if they
@@ -36,6 +46,8 @@ class ToolSchema:
             return ""
         if self.validator.is_valid(arguments):
             return None
+        if not self.tells_where:
+            return ""
         error = next(iter(self.validator.iter_errors(arguments)), None)
         return "" if error is None else _pointer(error.schema_path)
 
@@ -126,7 +138,7 @@ def _compile(schema: object, digest: str, size: int, ignorable: frozenset[str]) 
         return ToolSchema(digest, Unsupported(_pointer(error.instance_path), "not a valid 2020-12 schema"), None)
     except (ValueError, jsonschema_rs.ReferencingError):
         return ToolSchema(digest, Unsupported("", "the schema cannot be compiled"), None)
-    return ToolSchema(digest, None, validator)
+    return ToolSchema(digest, None, validator, not checked.refers, checked.unique_items)
 
 
 def _place(name: str, path: str) -> str:
@@ -135,3 +147,15 @@ def _place(name: str, path: str) -> str:
 
 def _pointer(path: list[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _long_integers(value: object) -> Iterator[int]:
+    todo = [value]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            todo += cast("dict[str, object]", node).values()
+        elif isinstance(node, list):
+            todo += cast("list[object]", node)
+        elif isinstance(node, int) and not -(2**63) <= node < 2**63:
+            yield 1
