@@ -17,16 +17,16 @@ from turngate.domain.stream import Assembler, StreamEnd, compile_toolset
 FRAME = 16
 """Events of a frame, as the dispatcher's relay coalesces them."""
 SIZES = (500, 5_000, 50_000)
-ROUNDS = 7
+ROUNDS = 25
 
 
 def per_event_us(events: int, *works: Callable[[], object]) -> list[float]:
     """Best of some rounds for each work, in microseconds of processor time an event.
 
-    The works take turns, so that a busy machine slows all of them; a round repeats each for about 50,000 events.
+    The works take turns, so that a busy machine slows all of them; a round repeats each for about 10,000 events.
     """
     best = [float("inf")] * len(works)
-    repeat = max(1, 50_000 // events)
+    repeat = max(1, 10_000 // events)
     for _ in range(ROUNDS):
         for place, work in enumerate(works):
             gc.collect()

@@ -67,7 +67,8 @@ class Run:
             text = reads(value, number)
             if text is None or repeated_key(value, raw) is not None:
                 break
-            self._learn(raw, text, number)
+            if self._tries >= 0:
+                self._learn(raw, text, number)
             texts.append(text)
             reached += 1
             number = None if number is None else number + 1
