@@ -130,7 +130,7 @@ def test_an_item_must_end_as_what_it_began() -> None:
     events = call()
     other = {**events[-1], "item": {"type": "message", "content": []}}
     assert "identity_collision" in codes(judge(stream(events[:-1], other)))
-    for change in ({"call_id": "c7"}, {"name": "write"}):
+    for change in ({"call_id": "c7"}, {"name": "write"}, {"name": 19}, {"call_id": ["c1"]}):
         over = {**events[-1], "item": {**done(events)[0], **change}}
         assert codes(judge(stream(events[:-1], over))) == ["identity_collision"]
     assert codes(judge(stream(events, events[-1]))) == ["duplicate_terminal"]
@@ -140,8 +140,9 @@ def test_the_end_of_arguments_may_not_name_another_tool() -> None:
     events = call()
     events[3]["name"] = "look"
     assert judge(stream(events)).verdict == "commit"
-    events[3]["name"] = "write"
-    assert codes(judge(stream(events))) == ["identity_collision"]
+    for name in ("write", 19):
+        events[3]["name"] = name
+        assert codes(judge(stream(events))) == ["identity_collision"]
 
 
 def test_id_and_name_may_come_with_the_end_of_the_item() -> None:

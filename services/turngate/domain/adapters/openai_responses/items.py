@@ -105,7 +105,8 @@ class Item:
         """Id and name of a call as its end gives them: they may come late, but never be others."""
         ident, name = text_of(value.get("call_id")), text_of(value.get("name"))
         new = (ident if self.ident is None else None, name if self.name is None else None)
-        if (ident or self.ident) != (new[0] or self.ident) or (name or self.name) != (new[1] or self.name):
+        odd = not all(isinstance(value.get(field), str | None) for field in ("call_id", "name"))
+        if odd or (ident or self.ident) != (new[0] or self.ident) or (name or self.name) != (new[1] or self.name):
             self.note(out, "identity_collision", "a call has another id or name at its end")
         elif any(new):
             self.ident, self.name = self.ident or ident, self.name or name

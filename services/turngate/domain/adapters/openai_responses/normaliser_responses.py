@@ -286,8 +286,8 @@ class ResponsesNormaliser:
             return
         item, part = found
         self._whole(item, part, event.get(family.text), out)
-        name = text_of(event.get("name"))
-        if family is tables.ARGUMENTS and name is not None and item.name is not None and name != item.name:
+        name = event.get("name") or item.name
+        if family is tables.ARGUMENTS and item.name is not None and name != item.name:
             item.note(out, "identity_collision", "a call has another name at the end of its arguments")
 
     def part_event(self, event: Json, raw: str, out: list[op.Operation]) -> None:
