@@ -11,6 +11,7 @@ from rich.console import Console
 
 from turngate.devstack.demo.replay import read_recorded
 from turngate.devstack.demo.run import DemoOptions, run_demo
+from turngate.devstack.errors import StackError
 
 
 class Plant(StrEnum):
@@ -37,4 +38,10 @@ def demo(
 ) -> None:
     """Run the fleet on embedded Kafka and Redis under faults, then audit it. Exit 1 where an invariant is refuted."""
     recorded = read_recorded(replay, profile) if replay is not None else None
-    raise typer.Exit(run_demo(DemoOptions(folder.resolve(), plant.value, recorded), Console()))
+    try:
+        code = run_demo(DemoOptions(folder.resolve(), plant.value, recorded), Console())
+    except StackError as error:
+        # One line: which program, how it stands, and the log that says why; the log's tail is left to the log.
+        line = str(error).partition(":\n")[0]
+        raise StackError(f"{line}; read the log, or run again on a less busy machine", code=error.code) from None
+    raise typer.Exit(code)

@@ -146,11 +146,17 @@ class Supervisor:
     async def wait_ready(self, *names: str, timeout_seconds: float = READY_SECONDS) -> None:
         """Wait until the named programs (all, if none is named) are ready.
 
-        Raises StackError, with the log's tail, for one that ended without a restart policy or took too long.
+        Raises StackError, with the log's tail, for the first that ended without a restart policy or took too long.
         """
-        async with asyncio.TaskGroup() as group:
-            for name in names or self.names:
-                group.create_task(self._wait_one(name, timeout_seconds))
+        failed: StackError | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name in names or self.names:
+                    group.create_task(self._wait_one(name, timeout_seconds))
+        except* StackError as errors:
+            failed = next(error for error in errors.exceptions if isinstance(error, StackError))
+        if failed is not None:
+            raise failed
 
     async def stop_all(self, timeout_seconds: float = STOP_SECONDS) -> dict[str, int]:
         """SIGTERM to all at once, SIGKILL to those left after `timeout_seconds`. Gives every exit code by
