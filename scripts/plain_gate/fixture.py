@@ -19,6 +19,7 @@ from plain_gate.turn import Judgement, Rules, Turn
 PROFILES = ("openai", "mistral", "anthropic")
 DONE = "[DONE]"
 """Ends the body of a chat stream, and relays append it to others. It is no evidence of anything."""
+EVENTS_MAX = 1_000_000
 FAULTS = {
     "bad_checksum": "missing_events",
     "bad_frame": "missing_events",
@@ -114,6 +115,8 @@ def judge(fixture: Fixture) -> Report:
     turn = Turn(blocks_need_an_end=not is_chat)
     reader = ChatReader(turn, mistral=fixture.profile == "mistral") if is_chat else MessagesReader(turn)
     for turn.event, text in enumerate(fixture.events):
+        if turn.event == EVENTS_MAX:
+            turn.find("too_large", f"more than {EVENTS_MAX} events")
         if text == DONE:
             continue
         turn.takes_usage = True

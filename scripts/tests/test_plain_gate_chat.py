@@ -6,6 +6,7 @@ import json
 import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -230,6 +231,11 @@ class Events(unittest.TestCase):
             last = json.dumps(chunk(finish="tool_calls", n="HERE")).replace('"HERE"', number)
             report = judge(call(), last)
             self.assertEqual((report["turn"]["verdict"], codes(report)), ("blocked", {code}))
+
+    def test_a_stream_has_so_many_events(self):
+        for most, wanted in ((3, set()), (2, {"too_large"})):
+            with mock.patch("plain_gate.fixture.EVENTS_MAX", most):
+                self.assertEqual(codes(judge(HELLO, call(), CALLS)), wanted)
 
     def test_a_label_that_contradicts_is_unknown(self):
         self.assertEqual(judge(call(), STOP)["turn"]["stop"], "unknown")

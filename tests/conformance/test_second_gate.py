@@ -18,6 +18,7 @@ from typing import Any, get_args
 
 import pytest
 
+from turngate.domain.stream import Limits
 from turngate.domain.stream.conformance import UnreadableFixture, failed, judge_fixture, read_fixture
 from turngate.domain.stream.findings import GateCode
 from turngate.domain.stream.toolset import compile_schema
@@ -357,6 +358,12 @@ def test_both_bound_long_integers_beside_unique_items(
     mine, second = first(data), plain(data)
     assert errors(mine) == codes
     assert essence(second) == essence(mine)
+
+
+def test_both_take_as_many_events(plain: Callable[[bytes], Report]) -> None:
+    from plain_gate.fixture import EVENTS_MAX
+
+    assert Limits().events == EVENTS_MAX
 
 
 def imports(path: Path) -> set[str]:

@@ -88,7 +88,7 @@ async def test_a_program_that_ends_early_shows_its_log(tmp_path: Path) -> None:
     )
     async with Supervisor() as supervisor:
         supervisor.start(spec)
-        with pytest.raises(StackError, match="exit code 1.*\n.*no such setting"):
+        with pytest.raises(StackError, match=r"exit code 1.*\n.*no such setting"):
             await supervisor.wait_ready()
         with pytest.raises(StackError, match="no program named other"):
             supervisor.pid("other")

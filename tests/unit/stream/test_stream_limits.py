@@ -143,6 +143,12 @@ def test_what_a_refusal_says_counts_as_text() -> None:
     assert codes(judged("anthropic", events, Limits(turn_bytes=29))) == {"too_large"}
 
 
+def test_a_stream_has_so_many_events() -> None:
+    events = [HELLO, call("c"), CALLS, "[DONE]"]
+    assert judged("openai", events, Limits(events=4)).verdict == "commit"
+    assert codes(judged("openai", events, Limits(events=3))) == {"too_large"}
+
+
 def test_a_turn_has_so_many_blocks() -> None:
     events = [{"index": n, "id": f"c{n}", "function": {"name": "any", "arguments": "{}"}} for n in range(4)]
     for most, verdict in ((4, "commit"), (3, "blocked")):

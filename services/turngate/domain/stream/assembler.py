@@ -90,6 +90,9 @@ class Assembler:
             at += 1
         self._read += at
         self._run = run
+        if self._read > self._limits.events:
+            slots.event_index = self._limits.events
+            slots.report("too_large", f"more than {self._limits.events} events")
         return slots.take_previews()
 
     def _step(self, value: object, raw: str, run: Run | None) -> Run | None:

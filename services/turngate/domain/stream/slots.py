@@ -28,7 +28,8 @@ class Limits:
     """Bounds of one turn; what exceeds them is `too_large`.
 
     turn_bytes: text and argument bytes of the whole turn (UTF-8). arguments_bytes: of one call.
-    blocks: blocks of all choices. depth: nesting of arguments, of the usage, and of what is kept verbatim.
+    events: of one relay. blocks: of all choices. depth: nesting of arguments, of the usage, and of what is kept
+    verbatim.
     identity_characters: of a call's id or name, and of a response id that is kept.
     usage_characters: of the provider's usage object as JSON.
     window_events, window_characters: reordering window of the relay.
@@ -37,6 +38,7 @@ class Limits:
 
     turn_bytes: int = 720_000
     arguments_bytes: int = 512_000
+    events: int = 1_000_000
     blocks: int = 1024
     depth: int = 64
     identity_characters: int = 256
