@@ -1,18 +1,13 @@
-"""docs/conformance.md lists what the code has: codes, verdicts, stop classes, faults and limits."""
+"""docs/conformance.md lists what the code has: codes, verdicts, stop classes and faults."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import get_args
 
-from turngate.domain.stream import Limits
 from turngate.domain.stream.findings import GateCode
 from turngate.domain.stream.operations import StopClass
 from turngate.domain.stream.outcome import READING_FAULTS, Verdict
-from turngate.domain.stream.sse_text import EVENT_BYTES_MAX
-from turngate.domain.stream.toolschema import GROWTH_MAX
-from turngate.domain.stream.toolset import LONG_INTEGERS_MAX
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text(encoding="utf-8")
 
@@ -30,11 +25,3 @@ def test_words() -> None:
     assert [row[0] for row in rows("`turn.stop`")] == list(get_args(StopClass))
     assert [row[0] for row in rows("code of a finding")] == list(get_args(GateCode))
     assert {row[0]: row[1] for row in rows("`fault` | is found as")} == dict(READING_FAULTS)
-
-
-def test_limits() -> None:
-    said = {re.sub(r"[^0-9]", "", row[1]) for row in rows("limit")}
-    kept = Limits()
-    mine = (kept.events, kept.blocks, kept.turn_bytes, kept.arguments_bytes, kept.depth, kept.identity_characters)
-    others = (kept.usage_characters, kept.window_events, EVENT_BYTES_MAX, GROWTH_MAX, LONG_INTEGERS_MAX)
-    assert {str(number) for number in (*mine, *others)} <= said

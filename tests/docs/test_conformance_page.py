@@ -13,6 +13,8 @@ import pytest
 
 from turngate.cli.app import run_command_line
 from turngate.domain.stream import Limits, toolschema
+from turngate.domain.stream.sse_text import EVENT_BYTES_MAX
+from turngate.domain.stream.toolset import LONG_INTEGERS_MAX
 
 if TYPE_CHECKING:
     from conftest import Fence
@@ -88,7 +90,7 @@ def test_the_limits_are_the_codes() -> None:
     shown = [int(row.rsplit("|", 2)[1]) for row in table("limit")]
     limits = Limits()
     assert shown == [
-        toolschema.SIZE_MAX_BYTES, toolschema.NODES_MAX, toolschema.UNFOLDED_MAX, toolschema.DEPTH_MAX,
-        limits.turn_bytes, limits.arguments_bytes, limits.depth, limits.blocks, limits.identity_characters,
-        limits.usage_characters, limits.window_events,
+        toolschema.SIZE_MAX_BYTES, toolschema.NODES_MAX, toolschema.UNFOLDED_MAX, toolschema.GROWTH_MAX,
+        LONG_INTEGERS_MAX, toolschema.DEPTH_MAX, limits.turn_bytes, limits.arguments_bytes, limits.depth, limits.blocks,
+        limits.identity_characters, limits.usage_characters, limits.window_events, limits.events, EVENT_BYTES_MAX,
     ]  # fmt: skip
