@@ -16,9 +16,11 @@ DEV_DONE := .venv/.dev-done
 FUZZ_DONE := .venv/.fuzz-done
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
+CHAOS_SECONDS ?= 60
+CHAOS_SEED ?=
 DEPLOY_DONE := .venv/.deploy-done
 
-.PHONY: help setup demo dev test test-real check lint types contracts tidy fix bench lab fuzz deploy-check lock upgrade clean
+.PHONY: help setup demo dev test test-real chaos check lint types contracts tidy fix bench lab fuzz deploy-check lock upgrade clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +54,10 @@ test: $(DEV_DONE) ## all tests on embedded Kafka and Redis; TESTS=tests/unit for
 
 test-real: $(DEV_DONE) ## the same tests on real Apache Kafka and redis-server, which it fetches and starts
 	$(BIN)/python scripts/real_kafka.py run -- $(PYTEST) -q $(TWO) $(TESTS) --ignore=tests/deploy --ignore=tests/tidy
+
+chaos: $(DEV_DONE) ## 2,000 streams through reassemblers that are killed all the time, on real Apache Kafka; CHAOS_SEED=7
+	TURNGATE_TEST_CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),TURNGATE_TEST_CHAOS_SEED=$(CHAOS_SEED)) \
+	$(BIN)/python scripts/real_kafka.py run -- $(PYTEST) -q -s tests/e2e/test_reassembler_chaos.py
 
 check: lint types contracts tidy ## everything CI checks besides running the tests
 
