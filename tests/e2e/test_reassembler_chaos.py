@@ -181,6 +181,14 @@ class Chaos:
     async def run(self, seconds: float) -> None:
         """For so long, and until everything has been asked; then all workers run on until it is over."""
         keeping = asyncio.create_task(self._keep_running())
+        try:
+            await self._disturb(seconds)
+            await asyncio.wait([keeping, asyncio.create_task(self.over.wait())], return_when="FIRST_COMPLETED")
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _disturb(self, seconds: float) -> None:
         working = [
             asyncio.create_task(work)
             for work in (self._kills(), self._visits(), self._upgrades(), self._stop_one(seconds))
@@ -197,9 +205,6 @@ class Chaos:
             self._continue()
             for armed in self._armed.values():
                 armed.unlink(missing_ok=True)
-        await asyncio.wait([keeping, asyncio.create_task(self.over.wait())], return_when="FIRST_COMPLETED")
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
 
     async def _enough(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -333,6 +338,12 @@ async def ask_all(side: ProviderSide, seconds: float) -> None:
         )  # fmt: skip
 
 
+async def ended(task: asyncio.Task[None]) -> None:
+    """Before the fleet is: else workers would be started again that nobody waits for."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def run(stack, folder: Path, *, disturbed: bool) -> Run:
     """All streams through a fleet of their own."""
     seconds = SECONDS if disturbed else CALM_SECONDS
@@ -370,15 +381,15 @@ async def run(stack, folder: Path, *, disturbed: bool) -> Run:
         following = asyncio.create_task(progress.follow())
         resources.callback(following.cancel)
         passed("started")
-        disturbing = asyncio.create_task(chaos.run(seconds)) if disturbed else None
+        disturbing = asyncio.create_task(chaos.run(seconds) if disturbed else asyncio.sleep(0))
+        resources.push_async_callback(ended, disturbing)
         await ask_all(side, seconds)
         chaos.asked.set()
         passed("asked")
         await progress.settled(side)
         passed("settled")
-        if disturbing is not None:
-            chaos.over.set()
-            await disturbing
+        chaos.over.set()
+        await disturbing
         found = await read_cluster(stack.kafka_bootstrap, fleet.plan.prefix)
         passed("read")
     chaos.counts |= Counter(relays=side.relays, frames=side.frames)

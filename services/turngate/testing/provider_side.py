@@ -223,7 +223,8 @@ class ProviderSide:
                 self._replays[relay.operation_id].set()
 
     async def _expire(self, relay: Relay) -> None:
-        """Its owner has been silent for as long as its lease: not waited for."""
+        """Its owner has been silent for as long as its lease: not waited for, once all it has said is written."""
+        await self.producer.flush()
         leases = bucket_keys(self.fleet.plan.prefix, bucket_of(relay.key))[LEASES]
         await self.redis.zadd(leases, {relay.operation_id: 1}, xx=True)
 
