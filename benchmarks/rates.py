@@ -25,13 +25,15 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of those that are measured. env: its settings. watermark: its offset metadata says how far it has come."""
+    """One of those that are measured. env: its settings. watermark: its offset metadata says how far it has come.
+    deltas: it reads the topic with one event a record."""
 
     name: str
     argv: Sequence[str]
     env: dict[str, str]
     group: str
     watermark: bool = False
+    deltas: bool = False
 
 
 @dataclass(frozen=True, slots=True)

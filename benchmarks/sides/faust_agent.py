@@ -1,7 +1,8 @@
 """A Faust agent that merges the same frames: a table holds each stream's answer so far, at `end` it is sent.
 
-python -m benchmarks.sides.faust_agent BOOTSTRAP TOPIC OUTPUT GROUP
-At least once, Faust's default; the table in memory with its changelog on Kafka.
+python -m benchmarks.sides.faust_agent BOOTSTRAP TOPIC OUTPUT GROUP [deltas]
+At least once, Faust's default; the table in memory with its changelog on Kafka. With `deltas` the topic holds one event
+a record, without frames, and a plain dict takes the place of the table.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from benchmarks.sides.merge import merge
 COMMIT_SECONDS = 0.5
 
 
-def app_of(bootstrap: str, topic: str, output: str, group: str) -> Any:
+def app_of(bootstrap: str, topic: str, output: str, group: str, mode: str = "frames") -> Any:
     app = faust.App(
         group, broker=f"kafka://{bootstrap}", store="memory://", web_enabled=False, autodiscover=False,
         broker_commit_interval=COMMIT_SECONDS, topic_partitions=1, topic_replication_factor=1,
@@ -26,7 +27,7 @@ def app_of(bootstrap: str, topic: str, output: str, group: str) -> Any:
     )  # fmt: skip
     frames = app.topic(topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
     answers = app.topic(output, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
-    streams = app.Table("streams", partitions=1)
+    streams: Any = {} if mode == "deltas" else app.Table("streams", partitions=1)
 
     @app.agent(frames)  # type: ignore[untyped-decorator,unused-ignore]
     async def merged(records: Any) -> None:
@@ -48,4 +49,4 @@ async def run(*arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(*sys.argv[1:5]))
+    asyncio.run(run(*sys.argv[1:6]))
