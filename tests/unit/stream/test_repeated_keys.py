@@ -76,3 +76,11 @@ def test_among_dialects_the_same_key_with_the_same_value_is_marked(at: int) -> N
 def test_numbers_and_characters_written_in_another_way_are_no_repeats() -> None:
     odd = STREAM[1].replace('"id"', '"n": [1e3, 1.50, 12345678901234567890123, "\\u00e9", "é", "\\/"], "id"')
     assert said(judge([CALL, odd, *STREAM[2:]])) == set()
+
+
+@pytest.mark.parametrize("depth", [300, 900, 990, 1_015])
+def test_a_key_twice_blocks_also_where_the_event_is_nested_deeper_than_keys_can_be_counted(depth: int) -> None:
+    nested = "[" * depth + "]" * depth
+    events = changed(1, "{", f'{{"junk":{nested},"id":"a","id":"b",')
+    assert said(judge(events)) & {("duplicate_key", "error"), ("too_large", "error")}
+    assert judge(events).verdict == "blocked"

@@ -148,7 +148,9 @@ class Assembler:
     def _check_keys(self, value: object, raw: str) -> None:
         """Of a repeated key readers take the first or the last: an event that names one twice has two meanings."""
         found = repeated_key(value, raw)
-        if found is not None:
+        if found == "deep":
+            self._slots.report("too_large", "event: the JSON is nested too deeply")
+        elif found is not None:
             tolerated = found == "same" and self._spec.facts.same_key_again == "tolerated"
             text = "an object of the event names a key twice"
             self._slots.report("duplicate_key", text, severity="tolerated" if tolerated else "error")

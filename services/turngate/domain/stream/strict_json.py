@@ -59,8 +59,9 @@ def event_fault(text: str) -> tuple[GateCode, str]:
     return code, f"event: {message}"
 
 
-def repeated_key(value: object, text: str) -> Literal["same", "other"] | None:
-    """Whether an object in an event names a key twice, and whether both times with the same value.
+def repeated_key(value: object, text: str) -> Literal["same", "other", "deep"] | None:
+    """Whether an object in an event names a key twice, and whether both times with the same value; "deep" where it is
+    nested too deeply to tell.
 
     value: `text`, parsed. Nearly every event is written as it would be written again, but for spaces between its
     tokens: then nothing was lost in reading.
@@ -83,7 +84,7 @@ def repeated_key(value: object, text: str) -> Literal["same", "other"] | None:
     try:
         json.loads(text, object_pairs_hook=once_each, parse_int=integer)
     except RecursionError:
-        return None  # so deep that the bounds on depth judge it
+        return "deep"
     return found
 
 
