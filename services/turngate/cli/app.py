@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -54,9 +55,11 @@ def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code. Errors that are not turngate's own pass through."""
     app = build_app(_modules_for(arguments))
     command = typer.main.get_command(app)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a report may name what this terminal cannot write
     try:
         result: object = command.main(args=list(arguments), prog_name="turngate", standalone_mode=False)
-        sys.stdout.flush()
+        print(end="", flush=True)  # unlike `sys.stdout.flush`, also where the shell has closed it
     except TyperException as error:
         if error.exit_code != USAGE_CODE_OF_TYPER:
             return _say(error.format_message(), EXIT_FAILED)

@@ -16,6 +16,7 @@ from typing import Annotated, cast
 import typer
 
 from turngate.cli.redacted import write_redacted
+from turngate.cli.terminal import read_input, shown
 from turngate.domain.stream.body import body_payloads
 from turngate.domain.stream.conformance import (
     EXIT_UNREADABLE,
@@ -115,7 +116,7 @@ def _read_tools(path: Path | None) -> Mapping[str, object]:
 def _load(name: str, source: _SseInput | None) -> Fixture | Report:
     """One file's fixture; whatever is wrong with the file is a report too."""
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        data = read_input(name)
     except OSError as error:
         return failed("unreadable", f"cannot read the file: {error.strerror or 'input error'}")
     digest = hashlib.sha256(data).hexdigest()
@@ -140,7 +141,7 @@ def _print_reports(form: str, files: Sequence[str], reports: Sequence[Report], t
     if form != "text":
         for name, lines in zip(files, told, strict=True):
             if lines:
-                print("\n".join((name, *(f"  {line}" for line in lines))), file=sys.stderr)
+                print("\n".join((shown(name), *(f"  {shown(line)}" for line in lines))), file=sys.stderr)
     if form == "json":
         for report in reports:
             print(json.dumps(report, ensure_ascii=True, separators=(",", ":")))
@@ -148,7 +149,7 @@ def _print_reports(form: str, files: Sequence[str], reports: Sequence[Report], t
         print(_junit(files, reports))
     else:
         for name, report, lines in zip(files, reports, told, strict=True):
-            print("\n".join((_text(name, report), *(f"  {line}" for line in lines))))
+            print("\n".join((_text(name, report), *(f"  {shown(line)}" for line in lines))))
 
 
 def _findings(report: Report) -> list[Mapping[str, object]]:
@@ -163,7 +164,7 @@ def _text(name: str, report: Report) -> str:
     for finding in _findings(report):
         where = " ".join(f"{key}={finding[key]}" for key in ("slot", "eventIndex") if finding.get(key) is not None)
         lines.append(f"  {finding['severity']}  {finding['code']}  {finding['message']}{'  ' + where if where else ''}")
-    return "\n".join(lines)
+    return "\n".join(map(shown, lines))
 
 
 def _xml(text: str) -> str:

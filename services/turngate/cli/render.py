@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from turngate.cli.terminal import read_input, shown
 from turngate.domain.adapters.registry import AdapterError, UnknownAdapter, adapter, build_manifest
 from turngate.domain.sequence import judge_sequence
 from turngate.schemas.codec import decode, encode
@@ -45,7 +46,7 @@ def render(
     except UnknownAdapter as error:
         raise _exit(EXIT_USAGE, str(error)) from None
     try:
-        sequence = decode(MessageSequence, sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
+        sequence = decode(MessageSequence, read_input(file))
         tools = decode(Toolset, toolset.read_bytes()) if toolset is not None else None
     except OSError as error:
         raise _exit(EXIT_UNREADABLE, f"unreadable: {error.strerror or 'input error'}") from None
@@ -55,7 +56,7 @@ def render(
     if judged.verdict != "READY":
         for finding in judged.findings:
             print(
-                f"{finding.severity}  {finding.code}  {finding.path or ''}  {finding.message}",
+                shown(f"{finding.severity}  {finding.code}  {finding.path or ''}  {finding.message}"),
                 file=sys.stderr,
             )
         raise typer.Exit(EXIT_REJECTED if judged.verdict == "REJECTED" else EXIT_HELD)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
+from turngate.cli.terminal import read_input, shown
 from turngate.domain.adapters.registry import AdapterError, UnknownAdapter, adapter, adapter_for_api
 from turngate.domain.sequence import Candidate, judge_sequence
 from turngate.domain.sequence.imported import ALIASES, Repair, judge_history, load_json, refuse_doubled_keys
@@ -67,7 +67,7 @@ def validate(
 def judge_file(name: str, profile: str | None, repair: Repair) -> tuple[Report, int]:
     """One file's report and exit code; whatever is wrong with the file is a report too."""
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        data = read_input(name)
         return judge_bytes(data, profile, repair)
     except OSError as error:
         return _failed("unreadable", f"cannot read the file: {error.strerror or 'input error'}")
@@ -162,7 +162,7 @@ def _text(name: str, report: Report) -> str:
     for finding in cast(Sequence[Mapping[str, object]], report["findings"]):
         where = finding.get("path", "")
         lines.append(f"  {finding['severity']}  {finding['code']}  {where}  {finding['message']}")
-    return "\n".join(lines)
+    return "\n".join(map(shown, lines))
 
 
 def _usage(message: str) -> typer.Exit:
