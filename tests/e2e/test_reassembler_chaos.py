@@ -338,10 +338,11 @@ async def ask_all(side: ProviderSide, seconds: float) -> None:
         )  # fmt: skip
 
 
-async def ended(task: asyncio.Task[None]) -> None:
+async def ended(tasks: list[asyncio.Task[None]]) -> None:
     """Before the fleet is: else workers would be started again that nobody waits for."""
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def run(stack, folder: Path, *, disturbed: bool) -> Run:
@@ -381,7 +382,7 @@ async def run(stack, folder: Path, *, disturbed: bool) -> Run:
         following = asyncio.create_task(progress.follow())
         resources.callback(following.cancel)
         passed("started")
-        disturbing = asyncio.create_task(chaos.run(seconds) if disturbed else asyncio.sleep(0))
+        disturbing = [asyncio.create_task(chaos.run(seconds))] if disturbed else []
         resources.push_async_callback(ended, disturbing)
         await ask_all(side, seconds)
         chaos.asked.set()
@@ -389,7 +390,7 @@ async def run(stack, folder: Path, *, disturbed: bool) -> Run:
         await progress.settled(side)
         passed("settled")
         chaos.over.set()
-        await disturbing
+        await asyncio.gather(*disturbing)
         found = await read_cluster(stack.kafka_bootstrap, fleet.plan.prefix)
         passed("read")
     chaos.counts |= Counter(relays=side.relays, frames=side.frames)

@@ -21,6 +21,7 @@ from turngate.runtime.handlers import PartitionHandler
 from turngate.runtime.health import serve_http
 from turngate.runtime.logging import Log, configure_logging
 from turngate.runtime.metrics import Metrics
+from turngate.runtime.producer import hurry_between_transactions
 from turngate.runtime.settings import Settings, load_settings, strangers
 from turngate.runtime.takeovers import TakeoverCounter
 from turngate.runtime.worker import Worker
@@ -149,6 +150,7 @@ def run_worker_role(name: str, build: PartsBuilder) -> int:
     """`sys.exit(run_worker_role("ledger", parts))` is a role's whole main."""
     gc.freeze()  # what the imports have made stays for good
     gc.set_threshold(*COLLECT_AFTER)
+    hurry_between_transactions()
     return asyncio.run(run_worker(name, build))
 
 

@@ -31,12 +31,16 @@ BETWEEN_TRANSACTIONS_SECONDS = 0.002
 """A broker answers a transaction's end before it has written the markers, and for a moment after refuses partitions and
 records of the next one. aiokafka then waits 20 and 100 ms, which measured on Apache Kafka 4.4 is most of the time of a
 transaction: 35 ms at the median. With these two it takes 7 ms."""
-sender.BACKOFF_OVERRIDE = BETWEEN_TRANSACTIONS_SECONDS
 STOP_SECONDS = 3.0
 COMMIT_GRACE_SECONDS = 5.0
 """On top of the transaction timeout: after both the broker has aborted the transaction in any case."""
 
 Delivery = asyncio.Future[object]
+
+
+def hurry_between_transactions() -> None:
+    """For every producer of this process: called by a program that is turngate's own, never by a library."""
+    sender.BACKOFF_OVERRIDE = BETWEEN_TRANSACTIONS_SECONDS
 
 
 class TransactionalProducer:
