@@ -8,7 +8,7 @@ this reader does not claim that they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from plain_gate.strict_json import Refused
@@ -76,6 +76,8 @@ SAME_VALUE = ("allOf", "anyOf", "oneOf", "not")
 """Keywords whose parts judge the same value; the parts of the others judge what lies below it."""
 
 
+Grown = tuple[int, dict[str, int]]
+"""How many schemas judge one value, and how many what lies below it, by key."""
 BELOW = {"items": "item", "prefixItems": "item", "properties": "member", "additionalProperties": "member"}
 """Of the keywords whose parts judge what lies below: what they judge. A name or a place follows behind a slash."""
 
@@ -116,7 +118,7 @@ class ToolSchema:
         try:
             for place in self._same_value:
                 self._follow(place, frozenset(), sizes)
-            if self._references and self._growth() > GROWTH_MAX:
+            if self._references and on_one_path(self._grow("#", set(), {})) > GROWTH_MAX:
                 raise Refused("unsupported_schema", "references lead to too many schemas on one path into a value")
         except RecursionError:
             raise Refused("unsupported_schema", "references lead from one to the next too often") from None
@@ -171,53 +173,24 @@ class ToolSchema:
                 raise Refused("unsupported_schema", "references lead to too many schemas for one value")
         return sizes[place]
 
-    def _growth(self) -> int:
-        """How many schemas one path into a value can be held against. What is entered again from inside itself counts
-        once: what it said of a value need not be asked twice."""
-        order, back = self._walk()
-        grown: dict[str, int] = {}
-        for place in order:
-            count, below, todo = 0, dict[str, int](), [place]
-            while todo:  # all that judge the same value, each as often as a way leads to it
-                one = todo.pop()
-                count += 1
-                for other in self._same_value.get(one, ()):
-                    if (one, other) in back:
-                        count += 1
-                    else:
-                        todo.append(other)
-                for key, target in self._below.get(one, ()):
-                    below[key] = below.get(key, 0) + (1 if (one, target) in back else grown[target])
-            grown[place] = count + max(
-                below.get(kind, 0) + max((n for key, n in below.items() if key.startswith(kind + "/")), default=0)
-                for kind in ("item", "member")
-            )
-        return grown["#"]
-
-    def _walk(self) -> tuple[list[str], set[tuple[str, str]]]:
-        """Every place behind all that it leads to, and the steps that lead back to where the walk still is."""
-
-        def following(place: str) -> Iterator[str]:
-            yield from self._same_value.get(place, ())
-            yield from (target for _, target in self._below.get(place, ()))
-
-        order: list[str] = []
-        back: set[tuple[str, str]] = set()
-        active, seen, stack = {"#"}, {"#"}, [("#", following("#"))]
-        while stack:
-            place, steps = stack[-1]
-            target = next(steps, None)
-            if target is None:
-                stack.pop()
-                active.discard(place)
-                order.append(place)
-            elif target in active:
-                back.add((place, target))
-            elif target not in seen:
-                seen.add(target)
-                active.add(target)
-                stack.append((target, following(target)))
-        return order, back
+    def _grow(self, place: str, inside: set[str], grown: dict[str, Grown]) -> Grown:
+        """What is held against a value at a place, and below it by key. What is entered again from inside itself counts
+        once: what it said of a value need not be asked twice. `inside`: the places that are being entered."""
+        if place in inside:
+            return 1, {}
+        if place not in grown:
+            inside.add(place)
+            here, below = 1, dict[str, int]()
+            for other in self._same_value.get(place, ()):
+                more, deeper = self._grow(other, inside, grown)
+                here += more
+                for key, count in deeper.items():
+                    below[key] = below.get(key, 0) + count
+            for key, other in self._below.get(place, ()):
+                below[key] = below.get(key, 0) + on_one_path(self._grow(other, inside, grown))
+            inside.remove(place)
+            grown[place] = here, below
+        return grown[place]
 
     # -- judging ------------------------------------------------------------------------------------------------------
 
@@ -304,6 +277,15 @@ def comparable(value: Any) -> Hashable:
     if isinstance(value, dict):
         return frozenset((name, comparable(item)) for name, item in value.items())
     return (isinstance(value, bool), value)
+
+
+def on_one_path(grown: Grown) -> int:
+    """How many schemas one path into a value can be held against: a member or an item, whichever meets the most."""
+    here, below = grown
+    return here + max(
+        below.get(kind, 0) + max((count for key, count in below.items() if key.startswith(kind + "/")), default=0)
+        for kind in ("item", "member")
+    )
 
 
 def long_integers(value: object) -> int:
