@@ -358,3 +358,36 @@ def test_a_broken_escape_in_a_key_stays_broken() -> None:
 
 def test_meta_is_left_out() -> None:
     assert redact_fixture(replace(chat(["{}"]), meta={"note": SECRET})).meta is None
+
+
+FREE = {
+    "name": SECRET,
+    "patient_id": SECRET,
+    "status": SECRET,
+    SECRET: 1,
+    "usage": {"n": 7654321},
+    "in": [{"id": SECRET}],
+}
+
+
+@pytest.mark.parametrize(
+    ("profile", "event"),
+    [
+        ("openai-responses", {"type": "response.created", "response": {"id": "r", "metadata": FREE}}),
+        ("bedrock", {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"toolResult": [{"json": FREE}]}}}),
+        ("gemini", {"candidates": [{"content": {"parts": [{"functionResponse": {"name": "f", "response": FREE}}]}}]}),
+        ("openai-compat", {"id": "r", "choices": [{"index": 0, "delta": {"provider_metadata": FREE}}]}),
+        ("anthropic", {"type": "content_block_start", "index": 0, "content_block": {"structuredContent": FREE}}),
+    ],
+)
+def test_of_json_that_anybody_writes_no_key_and_no_value_is_left(profile: str, event: object) -> None:
+    (redacted,) = redact_events(profile, {}, [json.dumps(event)])
+    assert SECRET not in redacted
+    assert "7654321" not in redacted
+    assert "status" not in redacted
+    assert len(redacted) == len(json.dumps(event))
+
+
+def test_the_metadata_of_the_wire_is_structure() -> None:
+    event = json.dumps({"metadata": {"usage": {"inputTokens": 12, "outputTokens": 34}, "metrics": {"latencyMs": 56}}})
+    assert redact_events("bedrock", {}, [event]) == [event]

@@ -251,12 +251,16 @@ class _Stream:
     def _loose_containers(
         self, raw: str, tokens: list[Token], reading: _Reading, covered: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], str]:
-        """Arguments as JSON that the normaliser does not take by their text: masked as argument text is."""
+        """Arguments as JSON that the normaliser does not take by their text, and what is no structure of the provider's
+        at all: masked as argument text is."""
         edits: dict[tuple[int, int], str] = {}
         for token in tokens:
-            named = bool(token.path) and token.path[-1] in tables.ARGUMENT_KEYS
-            if token.kind == "container" and named and not _inside(token, covered):
-                text = raw[token.start : token.end]
+            if token.kind != "container" or not token.path or _inside(token, covered):
+                continue
+            text = raw[token.start : token.end]
+            if tables.is_free(token.path):
+                edits[token.start, token.end] = self._mask(text, self._unknown, PLAIN)
+            elif token.path[-1] in tables.ARGUMENT_KEYS:
                 edits[token.start, token.end] = self._mask(text, self._nearby(raw, token.path, reading), PLAIN)
         return edits
 

@@ -13,6 +13,17 @@ PATHED_KEYS = frozenset({"partialArgs", "partial_args"})
 """Lists of single values, each with the place in the arguments it belongs to."""
 PATHED_PLACES = ("jsonPath", "json_path")
 
+FREE_JSON = (
+    ("response", "metadata"),
+    ("toolResult", "json"),
+    ("functionResponse", "response"),
+    ("function_response", "response"),
+    ("provider_metadata",),
+    ("structuredContent",),
+    ("structured_content",),
+)
+"""The nearest keys above JSON that users or their tools have written: no key and no value in it is structure."""
+
 NAME_KEYS = frozenset({"name"})
 
 _WORD_KEYS = frozenset(
@@ -54,6 +65,12 @@ _NUMBER_KEYS = frozenset(
 def last_key(path: Path) -> str:
     """The nearest key above a value; of a list's elements that of the list."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
+
+
+def is_free(path: Path) -> bool:
+    """Whether JSON at this place is anybody's. Places in lists do not count."""
+    keys = tuple(step for step in path if isinstance(step, str))
+    return bool(path) and isinstance(path[-1], str) and any(keys[-len(above) :] == above for above in FREE_JSON)
 
 
 def keeps_text(path: Path, value: str) -> bool:
