@@ -43,6 +43,7 @@ from turngate.domain.stream.explain import explain_fixture
 from turngate.domain.stream.sse_text import SseDecoder
 from turngate.domain.stream.strict_json import RejectedJson, parse_object
 from turngate.schemas.errors import Refused
+from turngate.testing.streams.runs import taken
 
 JSON = "application/json"
 INPUT_SECONDS_MAX = 5.0
@@ -238,25 +239,7 @@ def runs_of_deltas(data: bytes) -> None:
         fixture = change(fixture, choices)
     cuts = choices.cuts(len(fixture.events))
     limits = TIGHT if choices.byte() == 255 else Limits()
-    require(
-        _taken(fixture, cuts, limits, at_once=True) == _taken(fixture, cuts, limits, at_once=False), "a run differs"
-    )
-
-
-def _taken(fixture: Fixture, cuts: Sequence[int], limits: Limits, *, at_once: bool) -> str:
-    """What was shown, and what came of it. repr: a NaN is no other than itself."""
-    assembler = Assembler(
-        profile=fixture.profile, tools=compile_toolset(fixture.tool_schemas), tool_choice=fixture.tool_choice,
-        limits=limits,
-    )  # fmt: skip
-    if not at_once:
-        assembler._continuation = None
-    shown: dict[tuple[str, str, int], object] = {}
-    for a, b in pairwise(cuts):
-        for step in assembler.feed(a, fixture.events[a:b]):
-            key = (step.kind, step.phase, step.block_index)
-            shown[key] = f"{shown.get(key, '')}{step.text}" if step.text else step
-    return repr((assembler.end(StreamEnd("eof", count=len(fixture.events))), shown))
+    require(taken(fixture, cuts, limits, at_once=True) == taken(fixture, cuts, limits, at_once=False), "a run differs")
 
 
 # -- body ------------------------------------------------------------------------------------------------------
