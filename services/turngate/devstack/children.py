@@ -110,6 +110,7 @@ class Child:
         self.log = log
         self._process = process
         self._forgotten = False
+        self._waiting = threading.Lock()
 
     @classmethod
     def start(
@@ -137,16 +138,19 @@ class Child:
 
     def poll(self) -> int | None:
         """The exit code (negative: the signal that ended it), or None while it runs."""
-        if self._process.returncode is None and _has_ended(self._process.pid):
-            # What it left behind in its group ends with it. Not yet waited for, so the pid is still its own.
-            reaper.signal_group(self._process.pid, signal.SIGKILL)
-        code = self._process.poll()
-        if code is not None and not self._forgotten:
-            self._forgotten = True
-            if not _WAITID:
+        with self._waiting:
+            if self._process.returncode is None and _WAITID:
+                if not _has_ended(self._process.pid):
+                    return None  # not asked for again below: it may have ended since, and its group still stands
+                # What it left behind in its group ends with it. Not yet waited for, so the pid is still its own.
                 reaper.signal_group(self._process.pid, signal.SIGKILL)
-            _reaper.forget(self._process.pid)
-        return code
+            code = self._process.poll()
+            if code is not None and not self._forgotten:
+                self._forgotten = True
+                if not _WAITID:
+                    reaper.signal_group(self._process.pid, signal.SIGKILL)
+                _reaper.forget(self._process.pid)
+            return code
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group; nothing happens when it already ended."""
@@ -184,10 +188,8 @@ class Child:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child is a zombie, without reaping it; always False where Python has no waitid (macOS)."""
-    if not _WAITID:
-        return False
+    """Whether a child is a zombie, without reaping it (where Python has waitid, which on macOS it has not)."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
-        return False
+        return True  # somebody else has waited for it

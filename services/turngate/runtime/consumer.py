@@ -75,6 +75,12 @@ def rejoin(consumer: AIOKafkaConsumer) -> None:
     coordinator.request_rejoin()
 
 
+def has_given_up(consumer: AIOKafkaConsumer) -> bool:
+    """Whether its membership ended by an error it does not recover from: it fetches no more, whatever happens."""
+    coordinator: Any = getattr(consumer, "_coordinator")  # noqa: B009 - aiokafka offers no public way
+    return bool(coordinator._coordination_task.done())
+
+
 def lag_records(consumer: AIOKafkaConsumer, tp: TopicPartition) -> int:
     """Records on the broker that were not fetched yet, control records not counted once passed; 0 if unknown."""
     if tp not in consumer.assignment():

@@ -18,6 +18,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import (
     CorruptRecordException,
     IllegalStateError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
     KafkaError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
@@ -25,7 +27,7 @@ from aiokafka.errors import (
 )
 
 from turngate.runtime.clock import Clock
-from turngate.runtime.consumer import Rebalances, group_consumer, lag_records, rejoin
+from turngate.runtime.consumer import Rebalances, group_consumer, has_given_up, lag_records, rejoin
 from turngate.runtime.errors import LostFence, MissingOffset, Retryable
 from turngate.runtime.handlers import PartitionHandler, PartitionStart
 from turngate.runtime.logging import Log, get_log
@@ -155,11 +157,51 @@ class Worker:
 
     async def _start(self) -> None:
         await self._around.offsets.start()
+        await self._until_stopped(self._join())
+
+    async def _join(self) -> None:
+        """Become a member with a consumer of its own; what keeps that from succeeding is waited out.
+
+        aiokafka gives up a consumer for good when a join goes wrong in a way it does not know, as with an empty
+        assignment, which a broker gives to a member that the leader of the group left out.
+        """
         listener = Rebalances(self._on_revoked, self._on_assigned)
-        self._consumer = group_consumer(self._settings, self._group, self._role.isolation)
-        self._consumer.subscribe(topics=tuple(self._topics), listener=listener)
-        await self._until_stopped(self._consumer.start())
-        read_steadily(self._consumer)
+        while True:
+            consumer = group_consumer(self._settings, self._group, self._role.isolation)
+            consumer.subscribe(topics=tuple(self._topics), listener=listener)
+            self._consumer = consumer
+            try:
+                await consumer.start()
+            except KafkaError as error:
+                self._refuse_hopeless(error)
+                await self._leave(error)
+            else:
+                read_steadily(consumer)
+                return
+
+    async def _leave(self, error: KafkaError) -> None:
+        """Give the consumer up; what its partitions hold is kept for when they come back."""
+        self._log.warning("membership_lost", error=type(error).__name__)
+        consumer = self._consumer
+        assert consumer is not None, "started before"
+        await self._on_revoked()
+        with suppress(KafkaError):
+            await consumer.stop()
+        await self._pause_before_rejoin()
+
+    def _refuse_hopeless(self, error: KafkaError) -> None:
+        """Raises ConfigurationError for what no repetition mends."""
+        if "Authorization" in type(error).__name__:
+            raise ConfigurationError(f"{self._group}: {type(error).__name__}; grant its ACLs") from error
+        if isinstance(error, InvalidSessionTimeoutError):
+            raise ConfigurationError(
+                f"TURNGATE_SESSION_TIMEOUT_MS: the broker allows no {self._settings.session_timeout_ms} ms "
+                "(group.min.session.timeout.ms to group.max.session.timeout.ms)"
+            ) from error
+        if isinstance(error, InconsistentGroupProtocolError):
+            raise ConfigurationError(
+                f"{self._group}: its members are of another kind; something else uses this group"
+            ) from error
 
     async def _fetch_until_stopped(self) -> None:
         fetching = asyncio.create_task(self._fetch())
@@ -212,9 +254,9 @@ class Worker:
     # -- fetching -------------------------------------------------------------------------------------------
 
     async def _fetch(self) -> None:
-        consumer = self._consumer
-        assert consumer is not None, "started before"
         while not self._stop.is_set():
+            consumer = self._consumer
+            assert consumer is not None, "started before"
             open_inputs = self._open_inputs(consumer)
             try:
                 if not open_inputs:
@@ -231,8 +273,11 @@ class Worker:
                 # With it went what the call had taken of other partitions: only a fresh start reads that again.
                 raise ConfigurationError(_unreadable_text(self._group, error)) from error
             except KafkaError as error:
-                if "Authorization" in type(error).__name__:
-                    raise ConfigurationError(f"{self._group}: {type(error).__name__}; grant its ACLs") from error
+                self._refuse_hopeless(error)
+                if has_given_up(consumer):
+                    await self._leave(error)
+                    await self._join()
+                    continue
                 self._log.warning("fetch_failed", error=type(error).__name__)
                 await asyncio.sleep(REJOIN_FIRST_SECONDS)
                 continue
@@ -391,15 +436,18 @@ class Worker:
             self._spawn(self._rejoin())
 
     async def _rejoin(self) -> None:
+        await self._pause_before_rejoin()
+        self._rejoining = False
+        if self._consumer is not None and not self._stop.is_set():
+            rejoin(self._consumer)
+
+    async def _pause_before_rejoin(self) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._lost_at > CALM_SECONDS:
             self._rejoin_pause = REJOIN_FIRST_SECONDS
         self._lost_at = now
         await asyncio.sleep(self._rejoin_pause * (0.5 + self._around.random() / 2))
         self._rejoin_pause = min(self._rejoin_pause * 2, REJOIN_MAX_SECONDS)
-        self._rejoining = False
-        if self._consumer is not None and not self._stop.is_set():
-            rejoin(self._consumer)
 
     def _give_away(self, number: int) -> None:
         runner = self._runners[number]

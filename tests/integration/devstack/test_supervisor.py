@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from turngate.devstack import ports, probe
+from turngate.devstack.children import Child
 from turngate.devstack.errors import StackError
 from turngate.devstack.supervisor import ProcessSpec, RestartPolicy, Supervisor
 
@@ -153,6 +155,24 @@ async def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None
         assert await supervisor.wait_exit("forker", timeout_seconds=5) == 3
         grandchild = int(spec.log.read_text())
         assert probe.wait_until(lambda: not process_runs(grandchild), 5.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="nothing to look with: it is asked for once")
+def test_a_program_that_ends_while_it_is_looked_at_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    child = Child.start("forker", ("/bin/sh", "-c", "sleep 600 & echo $!"), log=log)
+    look = os.waitid
+
+    def looks_too_early(kind: int, pid: int, options: int) -> None:
+        look(kind, pid, os.WEXITED | os.WNOWAIT)  # it ends just behind the look
+
+    monkeypatch.setattr(os, "waitid", looks_too_early)
+    assert child.poll() is None
+    monkeypatch.undo()
+    assert child.wait(5.0) == 0
+    assert probe.wait_until(lambda: not process_runs(int(log.read_text())), 5.0)
 
 
 def process_runs(pid: int) -> bool:
