@@ -125,9 +125,12 @@ class ReassemblerHandler:
             else:
                 lanes.setdefault(record.key or b"", []).append((record, ref))
         waiting = [self._go_on(lane, at) for lane in lanes.values() if (at := self._feed_ahead(lane, 0)) < len(lane)]
-        for result in await asyncio.gather(*waiting, return_exceptions=True):
-            if isinstance(result, BaseException):
-                raise result
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        errors = [result for result in results if isinstance(result, BaseException)]
+        del results
+        if errors:
+            # Taken out of the list: an error and the frame that names it hold each other, and the batch with them.
+            raise errors.pop(0)
 
     async def _go_on(self, lane: Lane, at: int) -> None:
         """Steps a lane from a record on that may need Redis."""

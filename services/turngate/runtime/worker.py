@@ -15,22 +15,14 @@ from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import (
-    CorruptRecordException,
-    IllegalStateError,
-    InconsistentGroupProtocolError,
-    InvalidSessionTimeoutError,
-    KafkaError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-    UnsupportedCodecError,
-)
+from aiokafka.errors import IllegalStateError, KafkaError
 
 from turngate.runtime.clock import Clock
-from turngate.runtime.consumer import Rebalances, group_consumer, has_given_up, lag_records, rejoin
-from turngate.runtime.errors import LostFence, MissingOffset, Retryable
+from turngate.runtime.consumer import lag_records
+from turngate.runtime.errors import LostFence, Retryable
 from turngate.runtime.handlers import PartitionHandler, PartitionStart
 from turngate.runtime.logging import Log, get_log
+from turngate.runtime.membership import Membership
 from turngate.runtime.metrics import Metrics
 from turngate.runtime.offsets import GroupOffsets
 from turngate.runtime.partition import PartitionRunner, Surroundings
@@ -40,7 +32,6 @@ from turngate.runtime.settings import Settings
 from turngate.runtime.takeovers import LocalTakeoverCounter, TakeoverCounter
 from turngate.schemas.errors import ConfigurationError
 from turngate.topology.groups import RoleSpec
-from turngate.topology.reading import read_steadily
 from turngate.topology.topics import TOPICS
 
 __all__ = ["PartitionHandler", "PartitionStart", "SideProducer", "Worker", "WorkerStatistics"]
@@ -48,10 +39,6 @@ __all__ = ["PartitionHandler", "PartitionStart", "SideProducer", "Worker", "Work
 POLL_MS = 200
 ALL_FULL_SECONDS = 0.02
 GAUGES_SECONDS = 2.0
-REJOIN_FIRST_SECONDS = 0.1
-REJOIN_MAX_SECONDS = 5.0
-CALM_SECONDS = 30.0
-"""Without a lost partition for so long, the next rejoin is quick again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +83,10 @@ class Worker:
             counter=takeover_counter if takeover_counter is not None else LocalTakeoverCounter(),
             idle_interval_ms=idle_interval_ms, random=jitter,
         )  # fmt: skip
-        self._consumer: AIOKafkaConsumer | None = None
+        self._member = Membership(
+            settings, role, self._topics, on_revoked=self._on_revoked, on_assigned=self._on_assigned, random=jitter,
+            log=self._log,
+        )  # fmt: skip
         self._runners: dict[int, PartitionRunner] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         # Of these fetching has been put to where it goes on. A runner that waits for that after a rebalance must be
@@ -110,8 +100,6 @@ class Worker:
         self._failure: BaseException | None = None
         self._takeovers = 0
         self._lost = 0
-        self._lost_at = 0.0
-        self._rejoin_pause = REJOIN_FIRST_SECONDS
         self._rejoining = False
 
     # -- surface --------------------------------------------------------------------------------------------
@@ -157,51 +145,7 @@ class Worker:
 
     async def _start(self) -> None:
         await self._around.offsets.start()
-        await self._until_stopped(self._join())
-
-    async def _join(self) -> None:
-        """Become a member with a consumer of its own; what keeps that from succeeding is waited out.
-
-        aiokafka gives up a consumer for good when a join goes wrong in a way it does not know, as with an empty
-        assignment, which a broker gives to a member that the leader of the group left out.
-        """
-        listener = Rebalances(self._on_revoked, self._on_assigned)
-        while True:
-            consumer = group_consumer(self._settings, self._group, self._role.isolation)
-            consumer.subscribe(topics=tuple(self._topics), listener=listener)
-            self._consumer = consumer
-            try:
-                await consumer.start()
-            except KafkaError as error:
-                self._refuse_hopeless(error)
-                await self._leave(error)
-            else:
-                read_steadily(consumer)
-                return
-
-    async def _leave(self, error: KafkaError) -> None:
-        """Give the consumer up; what its partitions hold is kept for when they come back."""
-        self._log.warning("membership_lost", error=type(error).__name__)
-        consumer = self._consumer
-        assert consumer is not None, "started before"
-        await self._on_revoked()
-        with suppress(KafkaError):
-            await consumer.stop()
-        await self._pause_before_rejoin()
-
-    def _refuse_hopeless(self, error: KafkaError) -> None:
-        """Raises ConfigurationError for what no repetition mends."""
-        if "Authorization" in type(error).__name__:
-            raise ConfigurationError(f"{self._group}: {type(error).__name__}; grant its ACLs") from error
-        if isinstance(error, InvalidSessionTimeoutError):
-            raise ConfigurationError(
-                f"TURNGATE_SESSION_TIMEOUT_MS: the broker allows no {self._settings.session_timeout_ms} ms "
-                "(group.min.session.timeout.ms to group.max.session.timeout.ms)"
-            ) from error
-        if isinstance(error, InconsistentGroupProtocolError):
-            raise ConfigurationError(
-                f"{self._group}: its members are of another kind; something else uses this group"
-            ) from error
+        await self._until_stopped(self._member.join())
 
     async def _fetch_until_stopped(self) -> None:
         fetching = asyncio.create_task(self._fetch())
@@ -237,10 +181,7 @@ class Worker:
                 await asyncio.gather(*(self._suspended(runners[number], tasks[number]) for number in tasks))
                 await asyncio.gather(*(runners[number].handed_over() for number in tasks))
         await _cancel(*tasks.values())
-        if self._consumer is not None:
-            with suppress(KafkaError, TimeoutError):
-                async with asyncio.timeout(self._settings.drain_seconds):
-                    await self._consumer.stop()
+        await self._member.leave()
         await asyncio.gather(*(self._close(runner) for runner in runners.values()))
         await _cancel(*self._background)
         await self._around.offsets.stop()
@@ -255,8 +196,7 @@ class Worker:
 
     async def _fetch(self) -> None:
         while not self._stop.is_set():
-            consumer = self._consumer
-            assert consumer is not None, "started before"
+            consumer = self._member.consumer
             open_inputs = self._open_inputs(consumer)
             try:
                 if not open_inputs:
@@ -267,19 +207,8 @@ class Worker:
                 # In portions: a broker need not honour the limits of a fetch, but a queue ends where it is full.
                 portion = self._settings.batch_records_max
                 fetched = await consumer.getmany(*open_inputs, timeout_ms=POLL_MS, max_records=portion)
-            except (NoOffsetForPartitionError, OffsetOutOfRangeError) as error:
-                raise MissingOffset(_gone_text(self._group, error)) from error
-            except (CorruptRecordException, UnsupportedCodecError) as error:
-                # With it went what the call had taken of other partitions: only a fresh start reads that again.
-                raise ConfigurationError(_unreadable_text(self._group, error)) from error
             except KafkaError as error:
-                self._refuse_hopeless(error)
-                if has_given_up(consumer):
-                    await self._leave(error)
-                    await self._join()
-                    continue
-                self._log.warning("fetch_failed", error=type(error).__name__)
-                await asyncio.sleep(REJOIN_FIRST_SECONDS)
+                await self._member.recover(error)
                 continue
             for tp, records in fetched.items():
                 self._hand_on(consumer, tp, records)
@@ -342,8 +271,7 @@ class Worker:
             await _cancel(suspending)
 
     def _on_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        consumer = self._consumer
-        assert consumer is not None, "assigned through it"
+        consumer = self._member.consumer
         tps = tuple(assigned)
         consumer.pause(*tps)
         numbers = tuple(sorted({tp.partition for tp in tps}))
@@ -392,8 +320,7 @@ class Worker:
         return task is not None and not task.done() and await runner.position_unchanged()
 
     def _attach(self, runner: PartitionRunner) -> None:
-        consumer = self._consumer
-        assert consumer is not None, "assigned through it"
+        consumer = self._member.consumer
         try:
             for tp, offset in runner.next_fetch().items():
                 consumer.seek(tp, offset)
@@ -425,29 +352,20 @@ class Worker:
         self._lost += 1
         self._metrics.worker_lost_partitions.labels(code).inc()
         self._log.warning("partition_lost", partition=number, reason=code)
-        consumer = self._consumer
         runner = self._runners.get(number)
-        if consumer is not None and runner is not None:
+        if runner is not None:
             with suppress(IllegalStateError):
-                consumer.pause(*runner.inputs().values())
+                self._member.consumer.pause(*runner.inputs().values())
         self._drop(number)
         if not self._stop.is_set() and not self._rejoining:
             self._rejoining = True
             self._spawn(self._rejoin())
 
     async def _rejoin(self) -> None:
-        await self._pause_before_rejoin()
+        await self._member.back_off()
         self._rejoining = False
-        if self._consumer is not None and not self._stop.is_set():
-            rejoin(self._consumer)
-
-    async def _pause_before_rejoin(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._lost_at > CALM_SECONDS:
-            self._rejoin_pause = REJOIN_FIRST_SECONDS
-        self._lost_at = now
-        await asyncio.sleep(self._rejoin_pause * (0.5 + self._around.random() / 2))
-        self._rejoin_pause = min(self._rejoin_pause * 2, REJOIN_MAX_SECONDS)
+        if not self._stop.is_set():
+            self._member.rejoin()
 
     def _give_away(self, number: int) -> None:
         runner = self._runners[number]
@@ -486,8 +404,7 @@ class Worker:
 
     async def _keep_gauges(self) -> None:
         while True:
-            consumer = self._consumer
-            assert consumer is not None, "started before"
+            consumer = self._member.consumer
             for number, runner in tuple(self._runners.items()):
                 for name, tp in runner.inputs().items():
                     behind = lag_records(consumer, tp) + runner.in_work(name)
@@ -500,20 +417,6 @@ class Worker:
 def _input(topic: str, record: ConsumerRecord[bytes, bytes]) -> InputRecord:
     return InputRecord(
         topic, record.partition, record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
-    )
-
-
-def _gone_text(group: str, error: KafkaError) -> str:
-    return (
-        f"group {group}: a committed offset is missing or no longer on the broker ({type(error).__name__}). "
-        "Check the retention of its inputs with `turngate topology check`, then commit the right offsets"
-    )
-
-
-def _unreadable_text(group: str, error: KafkaError) -> str:
-    return (
-        f"group {group}: a batch on one of its inputs cannot be read ({type(error).__name__}). Where a producer "
-        "compresses with a codec that is not installed here, set another one there, or compression.type of the topic"
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from turngate.runtime.consumer import rejoin
 from turngate.runtime.handlers import PartitionStart
 from turngate.runtime.offsets import GroupOffsets
 from turngate.runtime.records import InputRecord, Output, Position, StepResult
@@ -57,7 +56,7 @@ async def test_what_lies_behind_the_watermark_is_not_stepped_again(
         takeovers = worker.statistics().takeovers
         # Between the assignment and the moment the runner is known to come back, there is time to fetch.
         monkeypatch.setattr(GroupOffsets, "read", slow)
-        rejoin(worker._consumer)
+        worker._member.rejoin()
         await wait(lambda: len(looked) >= 4)
         await lab.produce("turn-requests", [(key_on(1), b"{}", None)])
         await wait(lambda: 20 in handlers[1].seen)
