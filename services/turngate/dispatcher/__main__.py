@@ -43,6 +43,7 @@ async def parts(context: RoleContext) -> AsyncGenerator[WorkerParts]:
             boot=boot,
             lease_ms=settings.lease_ms,
             renew_ms=settings.renew_ms,
+            open_ms=round(settings.stream_open_seconds * 1000),
         )
         deps = DispatcherDeps(
             scripts=redis.scripts,

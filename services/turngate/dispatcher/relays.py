@@ -29,6 +29,8 @@ from turngate.schemas.stream import BeginFrame, EndCause, EndFrame, EventsFrame,
 ROLE = "dispatcher"
 FRAME_BYTES_MAX = 512 * 1024
 """Events of one frame as JSON; well below the topic's limit, whatever one read of the socket brought."""
+OPEN_TOO_LONG = "open_too_long"
+"""Error class of a stream that we ended because of its age, whatever it still brought."""
 JSON_BYTES_PER_CHARACTER_MAX = 6
 """A control character: the longest escape JSON has."""
 
@@ -126,6 +128,7 @@ class Relays:
         boot: int,
         lease_ms: int,
         renew_ms: int,
+        open_ms: int,
         streams_max: int = 2_000,
     ) -> None:
         self._provider = provider
@@ -138,6 +141,7 @@ class Relays:
         self._boot = boot
         self._lease_ms = lease_ms
         self._renew_ms = renew_ms
+        self._open_ms = open_ms
         self._slots = asyncio.Semaphore(streams_max)
         self._open: dict[tuple[str, int, int], _Running] = {}
 
@@ -155,7 +159,7 @@ class Relays:
         return len(self._open)
 
     async def renew_forever(self) -> None:
-        """Renews every lease; an attempt that lost its fence closes its connection."""
+        """Renews every lease. An attempt that lost its fence or was open for too long closes its connection."""
         while True:
             await asyncio.sleep(self._renew_ms / 1000)
             await self.renew()
@@ -166,6 +170,9 @@ class Relays:
         if not running:
             return
         asked_at = self._clock.boot_ms()
+        for one in running:
+            if one.opened_boot_ms is not None and asked_at - one.opened_boot_ms >= self._open_ms:
+                one.expire()
         try:
             lost = set(await self._leases.renew([one.relay.held for one in running]))
         except Retryable as error:
@@ -174,9 +181,7 @@ class Relays:
             return
         for one in running:
             if one.relay.held in lost:
-                one.lost = True
-                if one.task is not None:
-                    one.task.cancel()
+                one.lose()
             else:
                 one.lease_until_boot_ms = asked_at + self._lease_ms
 
@@ -213,6 +218,7 @@ class Relays:
             if not self._may_send(running):
                 await self._sink.send(self._end(relay, Ended("notSent"), 0))
                 return
+            running.opened_boot_ms = self._clock.boot_ms()
             await self._sink.send(self._begin(relay))
             may_be_sent = True
             stream = await self._provider.open(relay, lambda: self._may_send(running))
@@ -227,9 +233,8 @@ class Relays:
         except asyncio.CancelledError:
             if stream is not None:
                 await stream.close()
-            cause: EndCause = "cancelled" if may_be_sent else "notSent"
-            await asyncio.shield(self._sink.send(self._end(relay, Ended(cause), count)))
-            if not running.lost:
+            await asyncio.shield(self._sink.send(self._end(relay, running.closed(may_be_sent), count)))
+            if not running.lost and not running.expired:
                 raise
         finally:
             if stream is not None:
@@ -312,8 +317,30 @@ class _Running:
 
     relay: Relay
     lease_until_boot_ms: int
+    opened_boot_ms: int | None = None
     task: asyncio.Task[None] | None = None
     lost: bool = False
+    expired: bool = False
+
+    def closed(self, may_be_sent: bool) -> Ended:
+        """How it ended, given that its task was cancelled."""
+        if not may_be_sent:
+            return Ended("notSent")
+        return Ended("timeout", error_class=OPEN_TOO_LONG) if self.expired and not self.lost else Ended("cancelled")
+
+    def lose(self) -> None:
+        """Its fence is somebody else's: nothing may be sent any more."""
+        self.lost = True
+        self._close()
+
+    def expire(self) -> None:
+        """It was open for as long as any stream may be."""
+        self.expired = True
+        self._close()
+
+    def _close(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
 
 def _evidence(endpoint: Endpoint, ended: Ended) -> Evidence | None:

@@ -19,6 +19,7 @@ from turngate.runtime.tls import RedisOptions, kafka_options, redis_options
 from turngate.schemas.base import NAME_LENGTH_MAX, NAME_PATTERN
 from turngate.schemas.errors import ConfigurationError
 from turngate.topology.client import ClientOptions
+from turngate.topology.desired import STREAM_OPEN_MS_MAX
 from turngate.topology.keys import check_partitions
 
 PREFIX = "TURNGATE_"
@@ -57,6 +58,7 @@ class Settings(BaseSettings):
 
     lease_ms: PositiveInt = 10_000
     renew_ms: PositiveInt = 3_000
+    stream_open_seconds: Annotated[float, Field(gt=0, le=STREAM_OPEN_MS_MAX / 1000, allow_inf_nan=False)] = 1_800.0
     drain_seconds: Seconds = 20.0
 
     plant: Literal["resend"] | None = None

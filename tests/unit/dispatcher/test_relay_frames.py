@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turngate.dispatcher.relays import Ended, MaySend, Relay, Relays
-from turngate.dispatcher.store import LeaseStore
+from turngate.dispatcher.relays import Ended, MaySend, Provider, Relay, Relays
+from turngate.dispatcher.store import Held, LeaseStore
 from turngate.runtime.clock import ManualClock
 from turngate.runtime.endpoints import Endpoint
 from turngate.runtime.logging import get_log
 from turngate.runtime.metrics import Metrics
 from turngate.runtime.records import Output
+from turngate.runtime.redis.scripts import RedisUnavailable
 from turngate.schemas.codec import decode
 from turngate.schemas.stream import BeginFrame, EndFrame, EventsFrame, Evidence
 from turngate.topology.topics import TOPICS
 
 LARGE = st.sampled_from(["x" * 400_000, "\x01" * 150_000, '"' * 300_000, "ä" * 250_000, "😀" * 200_000])
 EVENTS = LARGE | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+OPEN_MS = 60_000
 
 
 class Sink:
@@ -55,21 +58,30 @@ class Scripted:
         return None
 
 
-async def frames(batches: list[list[str]], end: Ended, *, closes: bool = False, lease_ms: int = 1_000) -> list[Output]:
-    sink, clock = Sink(), ManualClock()
+def relays_of(provider: Provider, clock: ManualClock, leases: object = None) -> tuple[Relays, Sink]:
+    sink = Sink()
     relays = Relays(
-        provider=Scripted(batches, end), sink=sink, leases=cast(LeaseStore, None), clock=clock, metrics=Metrics(),
-        log=get_log(), owner="d-0", boot=1, lease_ms=1_000, renew_ms=300,
+        provider=provider, sink=sink, leases=cast(LeaseStore, leases), clock=clock, metrics=Metrics(),
+        log=get_log(), owner="d-0", boot=1, lease_ms=1_000, renew_ms=300, open_ms=OPEN_MS,
     )  # fmt: skip
+    return relays, sink
+
+
+def relay_of(clock: ManualClock, *, closes: bool = False, lease_ms: int = 1_000) -> Relay:
     endpoint = Endpoint(
         name="local", api="openai-chat", profile="openai", base_url="http://127.0.0.1:1", close_ends_generation=closes
     )
-    relay = Relay(
+    return Relay(
         tenant="acme", conversation="c", operation_id="op-1", generation=1, relay=1, endpoint=endpoint,
         manifest_digest="0" * 64, profile="openai", normaliser="openai@1", method="POST", path="/", headers={},
         body=b"", idempotency_key="k", lease_until_boot_ms=clock.boot_ms() + lease_ms,
     )  # fmt: skip
-    relays.start([relay])
+
+
+async def frames(batches: list[list[str]], end: Ended, *, closes: bool = False, lease_ms: int = 1_000) -> list[Output]:
+    clock = ManualClock()
+    relays, sink = relays_of(Scripted(batches, end), clock)
+    relays.start([relay_of(clock, closes=closes, lease_ms=lease_ms)])
     await relays.drain(30)
     assert len(relays) == 0
     return sink.sent
@@ -112,3 +124,70 @@ async def test_a_lapsed_lease_sends_nothing_and_says_so() -> None:
     (only,) = await frames([["a"]], Ended("eof"), lease_ms=0)
     frame = decode(EndFrame, only.value)
     assert (frame.cause, frame.evidence, frame.count) == ("notSent", "notSent", 0)
+
+
+class Endless(Scripted):
+    """Brings an event each time it is asked, once `more` is set, and never ends."""
+
+    def __init__(self) -> None:
+        super().__init__([], Ended("eof"))
+        self.more = asyncio.Event()
+        self.closed = False
+
+    async def batch(self) -> Sequence[str] | None:
+        await self.more.wait()
+        self.more.clear()
+        return ["again"]
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Leases:
+    """All are renewed but those in `lost`; with `away` Redis does not answer."""
+
+    def __init__(self, *, lost: bool = False, away: bool = False) -> None:
+        self._lost, self._away = lost, away
+
+    async def renew(self, held: Sequence[Held]) -> Sequence[Held]:
+        if self._away:
+            raise RedisUnavailable("away")
+        return held if self._lost else []
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_stream_that_is_open_for_too_long_is_ended_although_it_goes_on(away: bool) -> None:
+    provider, clock = Endless(), ManualClock()
+    relays, sink = relays_of(provider, clock, leases=Leases(away=away))
+    relays.start([relay_of(clock)])
+    await until(lambda: len(sink.sent) == 1)
+    clock.advance(OPEN_MS - 1)
+    await relays.renew()
+    provider.more.set()
+    await until(lambda: len(sink.sent) == 2)
+    assert len(relays) == 1
+    clock.advance(1)
+    await relays.renew()
+    await until(lambda: len(relays) == 0)
+    frame = decode(EndFrame, sink.sent[-1].value)
+    assert (frame.cause, frame.error_class, frame.count) == ("timeout", "open_too_long", 1)
+    assert provider.closed
+
+
+async def test_one_that_lost_its_fence_is_cancelled_however_old_it_is() -> None:
+    provider, clock = Endless(), ManualClock()
+    relays, sink = relays_of(provider, clock, leases=Leases(lost=True))
+    relays.start([relay_of(clock)])
+    provider.more.set()
+    await until(lambda: len(sink.sent) == 2)
+    clock.advance(OPEN_MS)
+    await relays.renew()
+    await until(lambda: len(relays) == 0)
+    frame = decode(EndFrame, sink.sent[-1].value)
+    assert (frame.cause, frame.error_class) == ("cancelled", None)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)
