@@ -36,6 +36,8 @@ async def test_a_stream_without_end_is_ended_and_its_turn_comes_by_the_next_atte
     assert [block.content.text for block in turn.blocks if block.content is not None] == ["Done."]
     assert turn.receipt is not None
     assert [(note.generation, note.status) for note in turn.receipt.generations] == [(1, "timeout"), (2, "completed")]
+    # The turn and the stream's events are topics of their own: neither is read before the other by right.
+    await fleet.watch.until("both attempts' ends", lambda: len(fleet.watch.events("endless", "request_end")) > 1)
     told = [event.type for event in fleet.watch.events("endless", *TOLD)]
     assert told == ["request_begin", "preview_retracted", "request_end", "request_begin", "request_end"]
     report = await fleet.audit()
