@@ -87,6 +87,10 @@ class Crowd:
         for task in asking:
             task.result()
 
+    def settled(self) -> int:
+        """How many conversations have their final answer."""
+        return sum(final.is_set() for final in self._final.values())
+
     def stuck(self) -> list[str]:
         """Conversations without a final answer."""
         return [name for name, final in self._final.items() if not final.is_set()]
